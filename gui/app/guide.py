@@ -48,7 +48,7 @@ class GuideWindow(InOrder, QDialog):
         self.missing = role_label(Role.MUTED)
         self._pages = {path: QTextDocument() for path in GUIDE.glob("*.md")}
         for path, page in self._pages.items():
-            page.setMarkdown(_mirrored(path.read_text("utf-8")))
+            page.setMarkdown(_with_whole_tables(path.read_text("utf-8")))
         self.hits = QListWidget()
         self.hits.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.hits.setAccessibleName(_("Places in the guide"))
@@ -133,8 +133,8 @@ class GuideBrowser(QTextBrowser):
 
     def loadResource(self, kind: int, name: QUrl | str) -> object:  # noqa: N802 - Qt's name
         found = super().loadResource(kind, name)
-        if IS_RIGHT_TO_LEFT and isinstance(found, QByteArray) and QUrl(name).path().endswith(".md"):
-            return QByteArray(_mirrored(bytes(found.data()).decode()).encode())
+        if isinstance(found, QByteArray) and QUrl(name).path().endswith(".md"):
+            return QByteArray(_with_whole_tables(bytes(found.data()).decode()).encode())
         return found
 
     def show_markdown(self, text: str) -> None:
@@ -183,15 +183,17 @@ class GuideBrowser(QTextBrowser):
         return headings
 
 
-def _mirrored(text: str) -> str:
-    """Return Markdown with its tables' first columns on the right, where they are read first: Qt puts them left."""
-    if not IS_RIGHT_TO_LEFT:
-        return text
+def _with_whole_tables(text: str) -> str:
+    """Return Markdown whose tables Qt draws right.
+
+    It merges an empty cell with the one before, so that each has a space. It puts first columns on the left, also where
+    they are read first on the right, so that they come last there.
+    """
     lines = text.split("\n")
     for place, line in enumerate(lines):
         if line.startswith("| "):
-            cells = line.rstrip()[1:-1].split(" | ")
-            lines[place] = f"| {' | '.join(cell.strip() for cell in reversed(cells))} |"
+            cells = [cell.strip() or "\u00a0" for cell in line.rstrip()[1:-1].split(" | ")]
+            lines[place] = f"| {' | '.join(reversed(cells) if IS_RIGHT_TO_LEFT else cells)} |"
     return "\n".join(lines)
 
 
