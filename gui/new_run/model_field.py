@@ -47,6 +47,10 @@ class ListedModel:
     is_multilingual: bool = False
 
     @property
+    def languages(self) -> str:
+        return _("many languages") if self.is_multilingual else ""
+
+    @property
     def is_here(self) -> bool:
         """Whether nothing has to be downloaded."""
         name = Scheme.TORCHVISION.name_of(self.source)
@@ -62,7 +66,7 @@ class ListedModel:
             _("{count} parameters").format(count=compact_count(parameters or self.parameters)),
             where.format(size=self.megabytes) if self.megabytes else _("built in"),
             self.licence,
-            _("many languages") if self.is_multilingual else "",
+            self.languages,
         )
         return " · ".join(filter(None, parts))
 
@@ -70,8 +74,7 @@ class ListedModel:
         """Return the facts and how the model fits, as short as they are below a heading of the list."""
         size = "" if self.is_here else _("{size:,} MB").format(size=self.megabytes)
         count = _("{count} parameters").format(count=compact_count(self.parameters))
-        languages = _("many languages") if self.is_multilingual else ""
-        return " · ".join(filter(None, (count, size, self.licence, languages, badge)))
+        return " · ".join(filter(None, (count, size, self.licence, self.languages, badge)))
 
 
 def listed_models(task: Task, vocabulary: int) -> list[ListedModel]:

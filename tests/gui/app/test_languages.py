@@ -16,6 +16,7 @@ SHOW = """
 from PySide6.QtWidgets import QApplication, QDialogButtonBox
 from core.base.language import _
 from gui.app.application import set_up
+from gui.new_run.memory_card import TimeBox
 from gui.widgets.labels import meanings_in
 application = QApplication(["hone"])
 set_up(application)
@@ -23,6 +24,8 @@ box = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
 print(application.layoutDirection().name, box.buttons()[0].text())
 words = [_("weights"), _("gradients"), _("optimizer"), _("activations"), _("Validation loss")]
 print(sum(bool(meanings_in(word)) for word in words))
+box = TimeBox()
+print(all(box.valueFromText(box.textFromValue(minutes)) == minutes for minutes in (45.0, 60.0, 90.0, 100.0)))
 """
 
 
@@ -45,7 +48,10 @@ def test_the_window_is_laid_out_in_its_language_and_qt_speaks_it(tmp_path, code,
         encoding="utf-8",
         check=True,
     )
-    assert done.stdout.split("\n")[:2] == [shown, "5"], "the guide's glossary has the words of the window"
+    direction, meanings, is_read = done.stdout.splitlines()
+    assert direction == shown
+    assert meanings == "5", "the guide's glossary has the words of the window"
+    assert is_read == "True", "a length of time is read as it is shown"
 
 
 @pytest.mark.parametrize(
