@@ -41,16 +41,20 @@ def compute_depth_first() -> None:
 
 
 def recompute(model: Any) -> None:
-    """Computes each of a model's layers again in the backward pass; for good, for all models of its kind."""
+    """Computes each of a model's layers again in the backward pass, from here on."""
     dropouts = [
         (name, Dropout(1 - module._p_1))
         for name, module in model.named_modules()
         if type(module) is nn.Dropout
     ]
     model.update_modules(tree_unflatten(dropouts))
-    for kind in {type(layer) for layer in model.layers}:
-        kind.__call__ = _again(kind.__call__)
-        kind.is_recomputed = True
+    kinds = {type(layer) for layer in model.layers}
+    again = {
+        kind: type(kind.__name__, (kind,), {"__call__": _again(kind.__call__), "is_recomputed": True})
+        for kind in kinds
+    }
+    for layer in model.layers:
+        layer.__class__ = again[type(layer)]
 
 
 def _again(call: Any) -> Any:

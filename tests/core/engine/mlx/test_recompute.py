@@ -81,6 +81,13 @@ def test_each_pass_and_each_layer_drops_others():
     assert mx.array_equal(model(values), model(values))
 
 
+def test_another_model_of_the_same_layers_keeps_its_own():
+    kind = layer_kind()
+    model, other = model_of(kind), model_of(kind)
+    recompute(model)
+    assert [hasattr(type(one.layers[0]), "is_recomputed") for one in (model, other)] == [True, False]
+
+
 PEAK = """
 import sys
 from typing import Any
