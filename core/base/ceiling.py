@@ -89,7 +89,7 @@ class RanOut(OutOfMemory):
     def __init__(self, place: str, held: int, why: str) -> None:
         super().__init__(
             _("{place} takes more memory than there is").format(place=place or _("This")),
-            " ".join((_("It took {size} at the end.").format(size=formats.memory(held)), why)),
+            formats.paragraph(_("It took {size} at the end.").format(size=formats.memory(held)), why),
             (Fix(_("Close other programs, or choose a smaller file or model")),),
         )
         self.held = held

@@ -171,6 +171,10 @@ def compact_count(value: int) -> str:
     return f"{value:,}"
 
 
+def in_percent(number: str) -> str:
+    return _("{number} %").format(number=number)
+
+
 @_in_one_piece
 def share(value: float | None) -> str:
     """Formats a share of 1 in percent: `95.3 %`."""
@@ -178,13 +182,13 @@ def share(value: float | None) -> str:
         return MISSING
     if not math.isfinite(value):
         return not_finite(value)
-    return f"{value * 100:.1f} %"
+    return in_percent(f"{value * 100:.1f}")
 
 
 @_in_one_piece
 def whole_percent(value: float) -> str:
     """Formats a share of 1 in whole percent: `4 %`."""
-    return f"{value * 100:.0f} %"
+    return in_percent(f"{value * 100:.0f}")
 
 
 @_in_one_piece
@@ -223,6 +227,7 @@ def rate(samples_per_second: float | None) -> str:
     return _("{speed} examples/s").format(speed=three_figures(samples_per_second))
 
 
+_MILLISECONDS = _("{milliseconds} ms")
 _SECONDS = _("{seconds} s")
 _HOURS = _("{hours} h {minutes:02d} min")
 
@@ -238,7 +243,9 @@ def step_time(seconds: float | None) -> str:
         return duration(seconds)
     if seconds >= 0.9995:
         return _SECONDS.format(seconds=three_figures(seconds))
-    return _SECONDS.format(seconds=0) if seconds == 0 else f"{three_figures(seconds * 1000)} ms"
+    if seconds == 0:
+        return _SECONDS.format(seconds=0)
+    return _MILLISECONDS.format(milliseconds=three_figures(seconds * 1000))
 
 
 @_in_one_piece
@@ -294,12 +301,14 @@ def step_time_tick(seconds: float) -> str:
     """Formats a tick of an axis of step times: `0`, `250 ms`, `1.5 s`."""
     if seconds == 0:
         return "0"
-    return _SECONDS.format(seconds=f"{seconds:,.4g}") if seconds >= 0.9995 else f"{1000 * seconds:.4g} ms"
+    if seconds >= 0.9995:
+        return _SECONDS.format(seconds=f"{seconds:,.4g}")
+    return _MILLISECONDS.format(milliseconds=f"{1000 * seconds:.4g}")
 
 
 def percent_tick(value: float) -> str:
     """Formats a tick of an axis of percent: `50 %`."""
-    return f"{value:.10g} %"
+    return in_percent(f"{value:.10g}")
 
 
 def memory_tick(value: float) -> str:
@@ -322,6 +331,36 @@ def enumerated(items: Iterable[str]) -> str:
     """Returns what is listed in a sentence, with the commas of the language; empty without items."""
     first, *others = [*items] or [""]
     return reduce(lambda so_far, other: _("{items}, {item}").format(items=so_far, item=other), others, first)
+
+
+def items_of(text: str) -> list[str]:
+    """Returns what was listed with commas of any of the languages; without what is empty."""
+    return [part.strip() for part in re.split("[,،、，]", text) if part.strip()]
+
+
+_STOPS = ".!?:…。！？：；؟"
+_CLOSING = "”\"')）」»\u2069"
+
+
+def paragraph(*sentences: str) -> str:
+    """Returns sentences as the language sets them one after another.
+
+    One without its stop gets it; an empty one is left out.
+    """
+    whole = (
+        one if one.rstrip(_CLOSING)[-1:] in _STOPS else _("{sentence}.").format(sentence=one)
+        for one in sentences
+        if one
+    )
+    first, *others = [*whole] or [""]
+    return reduce(
+        lambda so_far, other: _("{text} {sentence}").format(text=so_far, sentence=other), others, first
+    )
+
+
+def without_stop(sentence: str) -> str:
+    """Returns a sentence as the title of something."""
+    return sentence.rstrip(".。")
 
 
 def counted(count: float, noun: str) -> str:

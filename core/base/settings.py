@@ -10,6 +10,7 @@ import msgspec
 from core.base import places
 from core.base.errors import Fix, UserError
 from core.base.files import in_unicode, write_atomically
+from core.base.formats import paragraph
 from core.base.language import _
 from core.base.places import without_tilde
 
@@ -87,7 +88,7 @@ def read() -> tuple[Settings, UserError | None]:
             write_atomically(copy, content)
             details.insert(0, _("They were saved as {copy}.").format(copy=copy))
         return Settings(), UserError(
-            _("Your settings were damaged; the defaults are used"), " ".join(details)
+            _("Your settings were damaged; the defaults are used"), paragraph(*details)
         )
     return settings, None
 

@@ -344,7 +344,7 @@ def _rows(
         _("{title} + dynamic padding").format(title=title),
         {**own, "data.padding": Padding.DYNAMIC.value},
         data=lengths,
-        note=f"{texts} {SHUFFLED}" if is_guide else SHUFFLED,
+        note=formats.paragraph(texts, SHUFFLED) if is_guide else SHUFFLED,
     )
     add(
         f"{half}-lean",

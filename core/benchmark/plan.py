@@ -10,7 +10,7 @@ import msgspec
 
 from core.base.errors import Problem
 from core.base.files import read_small
-from core.base.formats import count
+from core.base.formats import count, paragraph
 from core.base.language import _, ngettext
 from core.options import RunOptions
 from core.options.catalogue import Changes, all_options, value_of, with_changes
@@ -145,7 +145,7 @@ def make_row(
         name=name,
         title=title,
         changes=dict(changes),
-        note=" ".join(filter(None, (note, *cautions))),
+        note=paragraph(note, *cautions),
         refusal=refusal or "; ".join(reasons),
         **more,
     )

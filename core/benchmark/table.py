@@ -12,7 +12,8 @@ from typing import Any
 
 from core.base import formats
 from core.base.formats import markdown as escaped
-from core.base.language import _, ngettext
+from core.base.formats import paragraph
+from core.base.language import _, ngettext, pgettext
 from core.benchmark.figures import Figures, Result, Spread
 from core.benchmark.plan import BenchmarkKind, BenchmarkRow
 from core.options.choices import Method
@@ -126,11 +127,12 @@ def columns_of(
             is_figure=False, is_optional=True,
         ),
         FigureColumn(
-            "epoch_seconds", _("Epoch"), lambda one, _first: one.epoch_seconds, formats.step_time,
+            "epoch_seconds", pgettext("time of one", "Epoch"), lambda one, _first: one.epoch_seconds, formats.step_time,
             _("Time of an epoch at the median step"),
         ),
         FigureColumn(
-            "step_seconds_median", _("Step"), lambda one, _first: _median(one.step_seconds), formats.step_time,
+            "step_seconds_median", pgettext("time of one", "Step"),
+            lambda one, _first: _median(one.step_seconds), formats.step_time,
             _("Median of all timed steps"),
         ),
         FigureColumn(
@@ -354,7 +356,7 @@ def _concluded(result: Result) -> str:
         )
         count = len(result.measured) - len(quiet)
         sentences.append(words.format(count=count, rows=len(result.measured)))
-    return " ".join(sentences)
+    return paragraph(*sentences)
 
 
 def _of_methods(result: Result, quiet: list[Figures]) -> Iterator[str]:

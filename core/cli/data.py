@@ -284,7 +284,7 @@ def _task_text(report: DataReport, task: Task) -> str:
     if report.suits is None or report.suits is task:
         return text
     other = _("It looks more like data for {label} (--task {task}).")
-    return f"{text} {other.format(label=report.suits.label, task=report.suits)}"
+    return formats.paragraph(text, other.format(label=report.suits.label, task=report.suits))
 
 
 def _column_lines(report: DataReport, options: RunOptions) -> Iterator[str]:
@@ -315,13 +315,13 @@ def _length_text(lengths: Lengths) -> str:
         median=lengths.median, unit=lengths.unit, longest=lengths.longest
     )
     if lengths.unit == "characters":
-        return " ".join((text, _("In tokens: --set model.source=MODEL.")))
+        return formats.paragraph(text, _("In tokens: --set model.source=MODEL."))
     if lengths.limit is None:
         return text
     cut = _("{rows} truncated at {limit:,}.").format(
         rows=formats.counted(lengths.cut, "example"), limit=lengths.limit
     )
-    return f"{text} {cut}"
+    return formats.paragraph(text, cut)
 
 
 def _sample_lines(report: DataReport) -> Iterator[str]:

@@ -389,7 +389,7 @@ def fit(arguments: argparse.Namespace) -> int:
     if result is not None and is_written:
         with writing(target):
             comment = _("Made by `hone fit` of {file}.").format(file=arguments.file)
-            run_file.write(result, target, f"{comment} {found}")
+            run_file.write(result, target, formats.paragraph(comment, found))
     if arguments.json or changes is not None:
         where = _("The run file is {file}").format(file=target) if is_written else _("Nothing was written.")
         file = str(target) if is_written else None

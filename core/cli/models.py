@@ -12,7 +12,7 @@ import msgspec
 from core.base import formats, settings
 from core.base.errors import OutOfMemory, UserError
 from core.base.files import new_file
-from core.base.formats import visible
+from core.base.formats import paragraph, visible
 from core.base.jobs import JobProgress, run_job
 from core.base.language import _
 from core.cli.output import (
@@ -155,7 +155,7 @@ def try_run(arguments: argparse.Namespace) -> int:
     verdict = chat.room_for(run, (which,), settings.runs_folder(), on_cpu=arguments.cpu)
     if not verdict.allowed:
         hint = _("--cpu tries the model on the CPU all the same.") if verdict.cpu_helps else ""
-        raise OutOfMemory(verdict.title, f"{verdict.detail} {hint}".rstrip())
+        raise OutOfMemory(verdict.title, paragraph(verdict.detail, hint))
     is_one = len(files) == 1 and options.task.reads_images and not files[0].is_dir() and not arguments.output
     process = chat.TryProcess(chat_jobs.Load(run=str(run.path.absolute()), which=which, on_cpu=arguments.cpu))
     try:
@@ -358,7 +358,8 @@ def list_formats(run: RunFolder, *, as_json: bool) -> int:
         refusal = refused.format(reason=offer.refusal) if offer.refusal else offer.caution
         sizes = [f"{one.numbers} {formats.memory(one.size)}" for one in offer.formats if one.size]
         lines += [f"{offer.kind:<11} {title}. {purpose}"]
-        lines += [f"{'':<11} {_('About: {sizes}').format(sizes=', '.join(sizes))}"] if sizes else []
+        about = _("About: {sizes}").format(sizes=formats.enumerated(sizes))
+        lines += [f"{'':<11} {about}"] if sizes else []
         lines += [f"{'':<11} {refusal}\n" if refusal else ""]
     print_answer(offered, lines, as_json=as_json)
     return 0

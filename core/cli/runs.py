@@ -401,7 +401,7 @@ def _run_lines(run: RunFolder, summary: RunSummary) -> Iterator[str]:
         lines.append(ending_text(run, status, summary.state, run.exit_record()))
         lines.append(evaluations_text(status, summary.seconds))
         if (judged := verdict(status, run.readable_options())) is not None:
-            said = " ".join(f"{part.rstrip('.')}." for part in (judged.title, judged.detail) if part)
+            said = formats.paragraph(judged.title, judged.detail)
             lines += [said, *(fix_text(fix, run.path) for fix in judged.fixes)]
     elif summary.state is State.QUEUED:
         lines.append(queued_text(run, status))
@@ -432,7 +432,7 @@ def write_support_file(run: RunFolder, target: str) -> int:
     else:
         new_file(Path(target))
         support.save(support.collect(run), Path(target))
-        note(f"{support.WORDS}\n{_('The support file is in {target}').format(target=target)}")
+        note("\n".join((support.WORDS, _("The support file is in {target}").format(target=target))))
     return 0
 
 

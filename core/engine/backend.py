@@ -1,7 +1,7 @@
 """Which engine trains a run, PyTorch's or MLX's, and why. Neither is imported before it is known to be possible."""
 
 from core.base.errors import DeviceError, Fix, ModelError, Problem
-from core.base.formats import capitalized
+from core.base.formats import capitalized, paragraph
 from core.base.language import _
 from core.engine.devices.capabilities import (
     automatic_backend,
@@ -78,7 +78,7 @@ def choose_again(options: RunOptions, checkpoint: Checkpoint) -> tuple[Backend, 
     except DeviceError as error:
         elsewhere = Fix(_("Resume it on the computer where it was saved"))
         title = _("{name} can't be resumed here").format(name=name)
-        raise ModelError(title, f"{detail} {error.detail}", (elsewhere,)) from error
+        raise ModelError(title, paragraph(detail, error.detail), (elsewhere,)) from error
     return backend, why if asked is saved else f"{saved.value}: " + _("it saved the checkpoint")
 
 
@@ -94,7 +94,7 @@ def model_problems(options: RunOptions) -> tuple[Problem, ...]:
     except DeviceError:
         return ()  # for any model: the checks of the options and of the computer say so
     except ModelError as refused:
-        return (Problem("model.source", f"{refused.title}. {refused.detail}", refused.fixes),)
+        return (Problem("model.source", paragraph(refused.title, refused.detail), refused.fixes),)
     return ()
 
 

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
+from core.base.formats import paragraph
 from core.options.choices import Backend
 
 CHECK_SECONDS = 120.0
@@ -59,7 +60,7 @@ class DeviceComparison(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """The explanation and the detail."""
-        return f"{self.explanation} {self.detail}".rstrip()
+        return paragraph(self.explanation, self.detail)
 
 
 class DeviceCheckReport(msgspec.Struct, frozen=True, kw_only=True):

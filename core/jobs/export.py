@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from core.base.formats import plain_number
+from core.base.formats import paragraph, plain_number
 from core.base.language import _
 
 
@@ -159,7 +159,7 @@ def agreement_text(agreement: ExportAgreement) -> str:
     text = EQUAL[agreement.compared] if agreement.counted else _("No answers to compare, on {origin}")
     text = text.format(equal=agreement.equal, counted=agreement.counted, origin=origin)
     if agreement.largest is None:
-        return f"{text}."
+        return paragraph(text)
     largest = (
         _("Max. score difference: {largest} (tolerance {allowed}).")
         if agreement.compared is Compared.NUMBERS
@@ -168,4 +168,4 @@ def agreement_text(agreement: ExportAgreement) -> str:
         largest=_two_figures(agreement.largest),
         allowed=_two_figures(agreement.allowed),
     )
-    return f"{text}. {largest}"
+    return paragraph(text, largest)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import NamedTuple
 
-from core.base.formats import compact_count, counted, memory
+from core.base.formats import compact_count, counted, memory, paragraph
 from core.base.language import _, ngettext
 from core.memory import estimate, mlx_estimate
 from core.memory.case import NUMBER, Case, Term, added_up, case_of
@@ -278,7 +278,7 @@ def _temporary_of_mlx(case: Case, forecast: Forecast) -> Explanation:
             places=case.places, words=case.shape.vocabulary, each=mlx_estimate.logit_bytes(case)
         )
     if casts := mlx_estimate.cast_bytes(case):
-        sentence = " ".join((sentence, _("The weights in bf16, in which the model computes.")))
+        sentence = paragraph(sentence, _("The weights in bf16, in which the model computes."))
         formula = _("{formula} + {count} weights × 2 bytes").format(
             formula=formula, count=compact_count(casts // 2)
         )

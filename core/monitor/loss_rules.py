@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from core.base.errors import Fix
+from core.base.formats import paragraph
 from core.base.language import _
 from core.monitor.recent import END, FINITE_AGAIN, REVEAL, STOP, Low, MonitorFinding, Recent, trend
 from core.options.choices import Task
@@ -34,7 +35,7 @@ def lost_loss(recent: Recent, *, raised: str) -> MonitorFinding | None:
             replaced = _(
                 "The next one replaces it, also the one that a stop saves: copy it first, or end the run now."
             )
-            checkpoint = f"{checkpoint} {replaced}"
+            checkpoint = paragraph(checkpoint, replaced)
     elif recent.checkpoints:
         checkpoint = _("No checkpoint from before it is left.")
     else:
@@ -56,7 +57,7 @@ def lost_loss(recent: Recent, *, raised: str) -> MonitorFinding | None:
     return MonitorFinding(
         key=f"{bad.step}: {checkpoint}",
         title=title.format(step=bad.step),
-        detail=f"{detail} {checkpoint}",
+        detail=paragraph(detail, checkpoint),
         fixes=tuple(fixes),
     )
 
@@ -191,6 +192,6 @@ def _exploded(recent: Recent, key: str, low: Low, last: list[float]) -> MonitorF
     return MonitorFinding(
         key=key,
         title=_("The loss has risen sharply"),
-        detail=f"{detail} {checkpoint}",
+        detail=paragraph(detail, checkpoint),
         fixes=tuple(fixes),
     )

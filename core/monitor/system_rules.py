@@ -108,7 +108,7 @@ def disk_space(recent: Recent, *, raised: str) -> MonitorFinding | None:
     return MonitorFinding(
         key="low" if fits else "no room",
         title=_("The disk is nearly full") if fits else _("The disk has no space for the next checkpoint"),
-        detail=" ".join(sentences).format(
+        detail=formats.paragraph(*sentences).format(
             free=formats.memory(free),
             total=formats.memory(recent.disk.total),
             checkpoint=formats.memory(checkpoint),
@@ -218,7 +218,7 @@ def silence(recent: Recent, *, raised: str) -> MonitorFinding | None:
     return MonitorFinding(
         key=f"{recent.last_progress:.3f}",
         title=title.format(time=formats.duration(limit)),
-        detail=" ".join(sentences),
+        detail=formats.paragraph(*sentences),
         fixes=(STOP, END),
     )
 
@@ -398,7 +398,7 @@ def starving(recent: Recent, *, raised: str) -> MonitorFinding | None:
     return MonitorFinding(
         key="starving",
         title=_("{share} of each step is spent waiting for data").format(share=share),
-        detail=" ".join((_("The device is idle while batches are prepared."), remedy)),
+        detail=formats.paragraph(_("The device is idle while batches are prepared."), remedy),
         fixes=(fix,),
     )
 
@@ -540,7 +540,9 @@ def _throttled(source: Source, last: DeviceSampled) -> MonitorFinding:
     return MonitorFinding(
         key=source.value,
         title=_("{name} is slowed down, so steps take longer").format(name=last.name or _("The processor")),
-        detail=" ".join((_("The reason: {cause}{figures}.").format(cause=cause, figures=measured), advice)),
+        detail=formats.paragraph(
+            _("The reason: {cause}{figures}.").format(cause=cause, figures=measured), advice
+        ),
         fixes=(STOP,),
     )
 
@@ -593,7 +595,7 @@ class Paging:
             case MemorySampled():
                 self._full[event.source] = _full_memory(event)
                 if event.source is Source.SYSTEM:
-                    full = " ".join(filter(None, self._full.values()))
+                    full = formats.paragraph(*self._full.values())
                     self._samples.append((event.time, event.swap, full))
 
     def judge(self, _recent: Recent, *, raised: str) -> MonitorFinding | None:
@@ -645,7 +647,7 @@ class Paging:
         causes = [next((full for _time, _swap, full in reversed(samples) if full), "")]
         if grown > PAGING_SWAP_GROWTH:
             causes.append(_("The swap grew by {size}.").format(size=formats.memory(grown)))
-        return " ".join(filter(None, causes))
+        return formats.paragraph(*causes)
 
     def _describe(self, lasted: str, seconds: float, cause: str) -> MonitorFinding:
         usual = self._usual or seconds
@@ -662,7 +664,7 @@ class Paging:
         return MonitorFinding(
             key="paging",
             title=title.format(times=seconds / usual),
-            detail=" ".join(sentences),
+            detail=formats.paragraph(*sentences),
             fixes=(*self._fixes, STOP),
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from core.base.errors import Fix
-from core.base.formats import plain_number
+from core.base.formats import in_percent, plain_number
 from core.base.language import _
 from core.options import SECTIONS, RunOptions, Tree
 from core.options.choices import Task
@@ -139,7 +139,7 @@ def value_text(option: Option, value: Any) -> str:
 def number_words(option: Option, value: float) -> str:
     """Returns a number such as `1,024`, `0.001` or `2e-5`; a share in percent."""
     if _is_share(option, value):
-        return f"{plain_number(round(100 * value, 8))} %"
+        return in_percent(plain_number(round(100 * value, 8)))
     return f"{value:,}" if isinstance(value, int) else plain_number(value)
 
 

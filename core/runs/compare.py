@@ -291,7 +291,7 @@ def sweep(options: RunOptions, values: Mapping[str, str]) -> dict[str, RunOption
             likely = difflib.get_close_matches(path, known, 1) or list(known)
             text = _("several values of it can't be tried here; did you mean {option}?")
             problems.append(Problem(path, text.format(option=likely[0])))
-    lists = [[(path, one.strip()) for one in text.split(",") if one.strip()] for path, text in values.items()]
+    lists = [[(path, one) for one in formats.items_of(text)] for path, text in values.items()]
     if (count := math.prod(map(len, lists))) > MOST:
         text = _("that makes {count} runs; at most {most} can be compared")
         problems.append(Problem("", text.format(count=formats.count(count), most=MOST)))

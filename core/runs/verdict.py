@@ -115,7 +115,7 @@ def verdict(status: RunStatus, options: RunOptions | None) -> RunVerdict | None:
     if status.is_test and finished is not None and finished.metrics:
         title, compared, is_at_chance = _result(status, options)
         if (leaked := status.messages.get(IN_BOTH)) is not None:
-            compared = f"{compared} {leaked.title}.".strip()
+            compared = formats.paragraph(compared, leaked.title)
         if not is_at_chance:
             return RunVerdict(RunFinding.RESULT, title, compared)
         tested = run_folder(options.model.source) if options is not None else None
@@ -131,16 +131,16 @@ def verdict(status: RunStatus, options: RunOptions | None) -> RunVerdict | None:
         return _not_evaluated(status, options)
     title, compared, is_at_chance = _result(status, options)
     if (leaked := status.messages.get(IN_BOTH)) is not None:
-        compared = f"{compared} {leaked.title}.".strip()
+        compared = formats.paragraph(compared, leaked.title)
     model_step = finished.model_step or finished.steps
     if not finished.metrics and status.evaluated_at != model_step:
         at = _(
             "Measured at step {step:,}; the model was then trained to step {model:,}, not evaluated again."
         )
-        compared = f"{compared} {at.format(step=status.evaluated_at, model=model_step)}".strip()
+        compared = formats.paragraph(compared, at.format(step=status.evaluated_at, model=model_step))
 
     def judged(finding: RunFinding, detail: str = "", *fixes: Fix) -> RunVerdict:
-        return RunVerdict(finding, title, f"{compared} {detail}".strip(), fixes)
+        return RunVerdict(finding, title, formats.paragraph(compared, detail), fixes)
 
     metric, course = _metric(status.evaluations, options), _course(status.evaluations)
     kept, evaluated = _kept(status, metric), finished.model_step or status.evaluations[-1].step
@@ -151,7 +151,7 @@ def verdict(status: RunStatus, options: RunOptions | None) -> RunVerdict | None:
                 "training loss fell from {before} to {after}."
             )
             if kept:
-                return judged(RunFinding.RESULT, f"{course.told(found)} {kept}")
+                return judged(RunFinding.RESULT, formats.paragraph(course.told(found), kept))
             return judged(RunFinding.OVERFITS, course.told(found), *_against_overfitting(status, options))
         if not kept and not is_at_chance:
             found = _(
@@ -159,14 +159,14 @@ def verdict(status: RunStatus, options: RunOptions | None) -> RunVerdict | None:
             )
             return judged(RunFinding.WORSENED, course.told(found), *_against_worsening(course, options))
     if is_at_chance and options is not None and options.task is Task.CAUSAL_LM:
-        detail = f"{title}. {compared} {kept}".strip()
+        detail = formats.paragraph(title, compared, kept)
         title = _("The model has not learned to generate text yet")
         return RunVerdict(RunFinding.HARDLY_LEARNED, title, *_to_generate(detail, options, onward))
     if is_at_chance:
         return RunVerdict(
             RunFinding.HARDLY_LEARNED,
             _("It has hardly learned"),
-            " ".join(filter(None, (f"{title}.", compared, kept, _gap(status, evaluated)))),
+            formats.paragraph(title, compared, kept, _gap(status, evaluated)),
             _to_learn(status, options),
         )
     if course is not None and not kept:
@@ -179,7 +179,7 @@ def verdict(status: RunStatus, options: RunOptions | None) -> RunVerdict | None:
         return judged(RunFinding.RESULT, course.told(rose, metric=formats.metric_words(metric)))
     if not finished.waited and (falling := _still_falling(status)):
         return judged(RunFinding.STILL_FALLING, falling, onward)
-    return judged(RunFinding.RESULT, f"{kept} {_gap(status, evaluated)}".strip())
+    return judged(RunFinding.RESULT, formats.paragraph(kept, _gap(status, evaluated)))
 
 
 def _was_stopped(status: RunStatus) -> bool:
@@ -324,19 +324,19 @@ def _monotony(status: RunStatus) -> str:
     if status.epoch >= 1:
         return found
     trained = _("After {epoch} epochs it has not seen every training example yet.")
-    return f"{found} {trained.format(epoch=formats.epochs(status.epoch))}"
+    return formats.paragraph(found, trained.format(epoch=formats.epochs(status.epoch)))
 
 
 def _to_generate(found: str, options: RunOptions, onward: Fix) -> tuple[str, tuple[Fix, ...]]:
     """Returns what was found and its cause, and what makes a model generate text; `onward` trains it longer."""
     if not options.starts_random and not run_folder(options.model.source):
-        return f"{found} {_('Training longer may help.')}", (onward,)
+        return formats.paragraph(found, _("Training longer may help.")), (onward,)
     cause = _(
         "A model from scratch needs much more text, or much longer pretraining; a pretrained one can write already."
     )
     longer = onward if options.task is not Task.CHAT else _longer_pair(options)
     pretrained = pretrained_fix(options.task, _("New run with {model}"))
-    return f"{found} {cause}", (pretrained,) if longer is None else (longer, pretrained)
+    return formats.paragraph(found, cause), (pretrained,) if longer is None else (longer, pretrained)
 
 
 def _longer_pair(options: RunOptions) -> Fix | None:
@@ -397,7 +397,7 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
             told.insert(0, _A_REWARD)
         if margin is not None:
             told.append((reverse if margin < 0 else wider).format(margin=formats.number(margin)))
-        compared = " ".join(told)
+        compared = formats.paragraph(*told)
         return title.format(share=formats.share(preferred)), compared, not _exceeds(preferred, guessed, count)
     perplexity, loss = metrics.get("eval_perplexity"), metrics.get("eval_loss")
     if perplexity is None or loss is None:
@@ -417,7 +417,7 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
     compared = _("The first training batch had about {value}; lower is better.")
     is_chance = options is not None and options.starts_random and loss > UNWRITTEN * status.first_loss
     first = compared.format(value=formats.three_figures(math.exp(status.first_loss)))
-    return title.format(value=value), f"{meaning} {first}", is_chance
+    return title.format(value=value), formats.paragraph(meaning, first), is_chance
 
 
 _A_REWARD = _(

@@ -155,7 +155,7 @@ def out_of_memory(
         )
         sentences.append(SPILLING)
     fixes = forecast.fixes if forecast is not None and forecast.fixes else tuple(first_aid(options))
-    return OutOfMemory(_("Memory ran out"), " ".join(sentences), fixes)
+    return OutOfMemory(_("Memory ran out"), formats.paragraph(*sentences), fixes)
 
 
 def first_aid(options: RunOptions) -> Iterator[Fix]:
@@ -527,7 +527,8 @@ def what_ran_text(status: RunStatus) -> str:
         lines = textwrap.wrap(statement.value, VALUE_WIDTH, break_long_words=False, break_on_hyphens=False)
         rows.append((statement.title, next(iter(lines), ""), statement.reason))
         rows += [("", line, "") for line in lines[1:]]
-    return f"\n{formats.table((_('What ran'), '', _('Because')), rows)}\n"
+    table = formats.table((_("What ran"), "", _("Because")), rows)
+    return f"\n{table}\n"
 
 
 def ending_text(run: RunFolder, status: RunStatus, state: State, record: ExitRecord | None) -> str:

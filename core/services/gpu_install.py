@@ -105,7 +105,7 @@ def state_text(state: GpuState) -> str:
         text = _("Hone {version} installed PyTorch with CUDA. Until it is updated, Hone uses the CPU.")
         text = text.format(version=installed.hone)
     if state.refusal or card is None:
-        return f"{text} {state.refusal}".strip()
+        return formats.paragraph(text, state.refusal)
     if installed is None:
         text = _(
             "{card} is in this computer, but Hone came with PyTorch for the CPU. PyTorch with CUDA takes about "
@@ -119,7 +119,7 @@ def state_text(state: GpuState) -> str:
     begun = (
         _("{size} are downloaded already.").format(size=formats.memory(state.begun)) if state.begun else ""
     )
-    return " ".join(filter(None, (text, free, begun)))
+    return formats.paragraph(text, free, begun)
 
 
 def look() -> GpuState:

@@ -16,7 +16,7 @@ from string import Template
 from core.base import formats
 from core.base.errors import OptionsError, Problem
 from core.base.files import file_inside, read_small, write_atomically, writing
-from core.base.formats import METRIC_TITLES, METRICS
+from core.base.formats import METRIC_TITLES, METRICS, paragraph
 from core.base.language import _, pgettext
 from core.base.settings import VERSION
 from core.memory.model import PART_TITLES
@@ -186,7 +186,7 @@ def _outcome(run: RunFolder, status: RunStatus, summary: RunSummary) -> str:
     lines = [*lines[:3], *filter(None, (evaluations_text(status, summary.seconds),))]
     if (judged := verdict(status, run.readable_options())) is not None:
         lines += filter(None, (judged.title, judged.detail))
-    return " ".join(line if line.endswith((".", "!", "?", ":")) else f"{line}." for line in lines)
+    return paragraph(*lines)
 
 
 def _facts(summary: RunSummary, status: RunStatus) -> Iterator[tuple[str, str]]:

@@ -316,7 +316,7 @@ def _events(content: bytes) -> Content:
             "{count} unreadable line is left out.", "{count} unreadable lines are left out.", broken
         )
         notes.append(text.format(count=broken))
-    return "\n".join(lines) + "\n", " ".join(notes)
+    return "\n".join(lines) + "\n", formats.paragraph(*notes)
 
 
 def _about(run: RunFolder) -> str:

@@ -313,7 +313,8 @@ class Commands(QObject):
 
     def _show_keys(self) -> None:
         """Show all shortcuts, by menu, in the guide's window."""
-        lines = [f"# {_('Keyboard shortcuts')}", "", f"| {_('Command')} | {_('Keys')} |", "|---|---|"]
+        titles = " | ".join((_("Command"), _("Keys")))
+        lines = ["# " + _("Keyboard shortcuts"), "", f"| {titles} |", "|---|---|"]
         for menu in self.menus:
             lines.append(f"| **{menu.title().replace('&', '')}** | |")
             for action in menu.actions():

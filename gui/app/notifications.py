@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QMainWindow, QSystemTrayIcon
 
-from core.base.formats import enumerated
+from core.base.formats import enumerated, in_percent
 from core.base.language import _, isolated
 from core.runs.events import Action, Level
 from core.runs.folder import RunFolder
@@ -73,7 +73,7 @@ class Notifications(QObject):
             name = "" if shown is None or not shown.title else f"{isolated(shown.title)} — "
             self._window.setWindowTitle(f"{name}{self._name}")
             return
-        progress = state_title(live.state, is_test=live.is_test) if done is None else f"{done} %"
+        progress = state_title(live.state, is_test=live.is_test) if done is None else in_percent(str(done))
         if live.is_test and done is not None:
             progress = _("Test: {percent}").format(percent=progress)
         self._window.setWindowTitle(f"{progress} · {isolated(live.title)} — {self._name}")

@@ -128,7 +128,7 @@ class RunTrash(QObject):
             "There is no trash for {count} runs. Delete them permanently?",
             len(items),
         ).format(title=isolated(items[0].title), count=formats.count(len(items)))
-        text = f"{_('This cannot be undone.')}\n\n{without_trash[0][1].detail}"
+        text = "\n\n".join((_("This cannot be undone."), without_trash[0][1].detail))
 
         def delete() -> None:
             self._remove(items, run_trash.delete)
@@ -167,7 +167,7 @@ def note_on(items: Sequence[TrashItem]) -> tuple[str, str]:
             runs = formats.enumerated(_shortened([f"“{isolated(name)}”" for name in item.needed_by]))
             text = _("Other runs started from the model of “{title}”: {runs}.")
             sentences.append(text.format(title=isolated(item.title), runs=runs))
-    return title, " ".join(sentences)
+    return title, formats.paragraph(*sentences)
 
 
 def _shortened(names: list[str]) -> list[str]:

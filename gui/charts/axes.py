@@ -1,6 +1,7 @@
 """Axes with few, round ticks in the unit people read, and the canvas that draws them."""
 
 import math
+import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -210,6 +211,12 @@ def _ticks(low: float, high: float, step: float, *, widens: bool = False) -> tup
     return math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6)
 
 
+def _in_runs(text: str) -> str:
+    """Return a text whose words keep their spaces when a QPicture plays the runs of each direction one by one."""
+    is_arabic = any(unicodedata.bidirectional(letter) == "AL" for letter in text)
+    return text.replace(" ", "\u200f \u200f") if is_arabic else text
+
+
 class RoundAxis(pg.AxisItem):
     """An axis with one level of ticks at round values; `orientation` is `left` or `bottom`."""
 
@@ -271,7 +278,7 @@ class RoundAxis(pg.AxisItem):
         if texts and self.unit in (STEP, EPOCH):
             first = _("step {number}") if self.unit is STEP else _("epoch {number}")
             texts[0] = first.format(number=texts[0])
-        return texts
+        return [_in_runs(text) for text in texts]
 
     def _step(self, low: float, high: float, size: float, *, widens: bool = False) -> float:
         """Return the distance between ticks; a smaller one if that gives three ticks whose texts have room."""

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import Fix
-from core.base.formats import capitalized, counted, enumerated
+from core.base.formats import capitalized, counted, enumerated, paragraph
 from core.base.language import _, ngettext
 from core.jobs.inspect import DataFinding, DataReport, FindingLevel, FoundFile
 from core.options.catalogue import options_by_path
@@ -136,7 +136,7 @@ class FindingsPane(QWidget):
         lines = vbox(label, spacing=0)
         advice = [fix.label for fix in finding.fixes if fix.is_advice]
         if advice:
-            text = " ".join(f"{line}." if line[-1:].isalnum() else line for line in advice)
+            text = paragraph(*advice)
             lines.addWidget(text_label(text, Role.HINT))
         buttons: list[QWidget] = []
         if finding.files:
@@ -154,7 +154,7 @@ class FindingsPane(QWidget):
         text = html.escape(finding.message)
         if finding.rows:
             where = html.escape(finding.where).replace(numbers, links, 1)
-            text = f"{text} {capitalized(where)}."
+            text = paragraph(text, capitalized(where))
         label = LinkLabel()
         label.setText(text)
         level = _("Problem") if finding.level is FindingLevel.PROBLEM else _("Warning")

@@ -119,8 +119,9 @@ class RowsModel(QAbstractTableModel):
             return f"{row_numbers(self.report)[section]:,}"
         column = self.report.columns[section]
         if role == Qt.ItemDataRole.DisplayRole:
-            return f"{column.name}\n{self._uses.get(column.name, _('Ignored'))} ▾"
-        return plain_tip(f"{column_text(column)}\n{_('Click to choose what it is used for.')}")
+            use = self._uses.get(column.name, _("Ignored"))
+            return f"{column.name}\n{use} ▾"
+        return plain_tip("\n".join((column_text(column), _("Click to choose what it is used for."))))
 
 
 def column_text(column: DataColumn) -> str:
@@ -396,7 +397,8 @@ class SeenPane(QWidget):
             _("Trained on: {text}").format(text=learned) if learned and not is_all else ""
         )
         style = f"background-color: {self._theme.tokens.accent_soft}; text-decoration: underline"
-        mark = f'<span style="{style}">{html.escape(_("Highlighted"))}</span>'
+        marked = html.escape(_("Highlighted"))
+        mark = f'<span style="{style}">{marked}</span>'
         text = _("{mark}: trained on (loss). The rest is context.")
         if self._task is Task.PREFERENCE:
             text = _("{mark}: made more likely in the chosen answer, less likely in the rejected one")

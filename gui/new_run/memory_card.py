@@ -16,7 +16,16 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base.formats import about, duration, memory, moment, step_time, three_figures, whole_percent
+from core.base.formats import (
+    about,
+    duration,
+    memory,
+    moment,
+    paragraph,
+    step_time,
+    three_figures,
+    whole_percent,
+)
 from core.base.language import _
 from core.memory.model import BUSY, Basis, FitVerdict, Forecast, Parts
 from core.memory.remedies import Remedy
@@ -89,7 +98,7 @@ def basis_help(state: MemoryState, forecast: Forecast) -> str:
         text = _("The peak of a few real training steps.")
     elif state.is_upper_bound:
         text = _("Assumes that every example has the maximum length; shorter examples take less memory.")
-    return " ".join(filter(None, (state.pair, text, *forecast.notes)))
+    return paragraph(state.pair, text, *forecast.notes)
 
 
 def undivided_text() -> str:

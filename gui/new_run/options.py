@@ -71,8 +71,9 @@ class DataPathField(PathField):
         known = images if task.reads_images else texts
         endings = " ".join(f"*{ending} *{ending}.gz" for ending in sorted(known))
         kind = _("Images and tables") if task.reads_images else _("Texts and tables")
+        others = _("All files")
         for field in (self, *self.others):
-            field.filters = f"{kind} ({endings});;{_('All files')} (*)"
+            field.filters = f"{kind} ({endings});;{others} (*)"
 
     def _show_recent(self) -> None:
         for action in self.menu.actions()[self._fixed :]:

@@ -8,6 +8,7 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from core.base.errors import Problem, UserError
+from core.base.formats import paragraph, without_stop
 from core.base.jobs import JobProgress
 from core.base.language import _
 from core.jobs.inspect import (
@@ -336,7 +337,7 @@ class DataReading(FormQuestion[InspectRequest, DataReport]):
 
 def failure_text(failure: UserError) -> str:
     """Title and detail as sentences, without the last full stop."""
-    return ". ".join(part.rstrip(".") for part in (failure.title, failure.detail) if part)
+    return without_stop(paragraph(failure.title, failure.detail))
 
 
 SOURCES_OF_OUR_OWN = ("builtin:", "synthetic:")

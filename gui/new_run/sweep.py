@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import OptionsError, Problem
-from core.base.formats import compact_count, plain_number
+from core.base.formats import compact_count, items_of, plain_number
 from core.base.language import _
 from core.benchmark.devices import (
     BATCHES,
@@ -179,11 +179,11 @@ class DevicesSetup(Setup):
 
     def plan(self) -> Plan:
         models = tuple(name for name, box in self.models.items() if box.isChecked())
-        words = [word.strip() for word in self.batches.text().split(",")]
+        words = items_of(self.batches.text())
         batches = tuple(dict.fromkeys(int(word) for word in words if word.isascii() and word.isdigit()))
         if not models:
             raise OptionsError((Problem("models", _("choose a model")),))
-        if len(words) != len(batches):
+        if not batches or len(words) != len(batches):
             raise OptionsError((Problem("batches", _("batches are whole numbers, such as 4, 64")),))
         sides = Sides(self.sides.value())
         return devices_plan(

@@ -388,7 +388,7 @@ class ConfusionPage(QWidget):
                 shown.left_out,
             )
             texts.append(left_out.format(count=shown.left_out))
-        self.words.setText(" ".join(texts))
+        self.words.setText(formats.paragraph(*texts))
         step = _("Step {step}").format(step=formats.count(shown.step)) if shown.step else ""
         self._moment.setText(step)
         self.grid.show_confusion(shown, are_shares=self.unit.value() == SHARES, opens=opens)

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 
 from core.base.errors import OptionsError, UserError
 from core.base.files import is_there
-from core.base.formats import count, memory
+from core.base.formats import count, memory, paragraph
 from core.base.jobs import JobProgress
 from core.base.language import _, isolated
 from core.jobs.export import ExportKind, ExportReport, NumberFormat, agreement_text
@@ -67,7 +67,7 @@ class ExportRow(QWidget):
         super().__init__()
         title, purpose = EXPORTS[offer.kind]
         self.offer = offer
-        text = offer.refusal or " ".join(filter(None, (purpose, offer.caution)))
+        text = offer.refusal or paragraph(purpose, offer.caution)
         self.button = QRadioButton(title)
         self.button.setEnabled(not offer.refusal)
         self.button.setAccessibleDescription(text)
@@ -331,7 +331,7 @@ class ExportSheet(Sheet):
     def _show_failure(self, failure: UserError) -> None:
         self._export = None
         if isinstance(failure, OptionsError):
-            text = sentence(" ".join(problem.message for problem in failure.problems))
+            text = sentence(paragraph(*(problem.message for problem in failure.problems)))
             self.strip.show_message(Level.ERROR, _("It can't be exported there"), text)
         else:
             self.strip.show_error(failure)

@@ -298,7 +298,7 @@ def connection_message(facts: RunFacts, now: float) -> MessageRaised | None:
         id="connection",
         level=Level.WARNING,
         title=title.format(computer=link.computer),
-        detail="\n".join((f"{heard} {goes_on}".strip(), *link.problem.splitlines()[:1])),
+        detail="\n".join((formats.paragraph(heard, goes_on), *link.problem.splitlines()[:1])),
         fixes=tuple(fixes),
     )
 
@@ -393,7 +393,7 @@ def crash_message(facts: RunFacts) -> MessageRaised | None:
     fixes: tuple[Fix, ...] = ()
     title, reason = _("The training process has ended"), ""
     if crash is not None:
-        title, reason = crash.title.rstrip("."), crash.reason
+        title, reason = formats.without_stop(crash.title), crash.reason
     if record is not None and record.out_of_memory and facts.options is not None:
         shortage = out_of_memory(facts.options, facts.status.forecast)
         title, fixes = shortage.title, shortage.fixes

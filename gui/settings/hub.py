@@ -71,10 +71,10 @@ class TokenPanel(QWidget):
             self.saved.emit()
 
     def _on_failure(self, error: UserError) -> None:
-        self._show(". ".join(filter(None, (error.title, error.detail))), Role.WARNING)
+        self._show(formats.paragraph(error.title, error.detail), Role.WARNING)
 
     def _show_account(self) -> None:
-        self._show(f"{self._account.words} {self._account.refusal}".rstrip())
+        self._show(formats.paragraph(self._account.words, self._account.refusal))
 
     def _show(self, text: str, role: Role = Role.MUTED) -> None:
         self.status.setText(text)
@@ -242,7 +242,7 @@ class CacheCard(Card):
         self.delete.setText(text)
 
     def _on_failure(self, error: UserError) -> None:
-        self.text.setText(". ".join(filter(None, (error.title, error.detail))))
+        self.text.setText(formats.paragraph(error.title, error.detail))
         self._update_button()
 
 

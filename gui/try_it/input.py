@@ -206,7 +206,7 @@ class ExampleRow(QWidget):
         super().__init__()
         self._flow = FlowLayout(SPACING, SPACING // 2, self)
         self.buttons: list[QPushButton] = []
-        self._title = role_label(Role.HINT, _("Examples"))
+        self._title = role_label(Role.HINT, pgettext("inputs to try", "Examples"))
         self._title.setFixedHeight(self._title.fontMetrics().height() + SPACING // 2)
         self._flow.addWidget(self._title)
         self.hide()
@@ -234,7 +234,7 @@ class ExampleRow(QWidget):
             button.setIconSize(QSize(PICTURE, PICTURE))
             button.setAccessibleName(_("Image that is: {label}").format(label=example.expected))
         else:
-            button.setText(short(question.shown, from_end=question.as_read and not question.asked))
+            button.setText(isolated(short(question.shown, from_end=question.as_read and not question.asked)))
         self._flow.addWidget(button)
         return button
 

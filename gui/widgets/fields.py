@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base.formats import ascii_digits, plain_number
+from core.base.formats import ascii_digits, in_percent, items_of, plain_number
 from core.base.language import _
 from core.options import RunOptions
 from core.options.backend_rules import left_to_torch
@@ -240,7 +240,7 @@ def texts_field(option: Option) -> Field:
     """Return a line of several texts with commas between them."""
     return LineField(
         option,
-        lambda text: [part.strip() for part in text.split(",") if part.strip()],
+        items_of,
         lambda value: ", ".join(map(str, value)) if isinstance(value, list | tuple) else "",
     )
 
@@ -428,7 +428,7 @@ class PercentSpinBox(CalmDoubleSpinBox):
         self.setDecimals(1)
         self.setRange(-LARGEST_PERCENT, LARGEST_PERCENT)
         self.setSingleStep(5.0)
-        self.setSuffix(_(" %"))
+        self.setSuffix(in_percent(""))
         self.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToPreviousValue)
 
     def stepBy(self, steps: int) -> None:  # noqa: N802 - Qt's name

@@ -24,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from core.base.errors import DataError, Fix
+from core.base.formats import paragraph
 from core.base.language import _
 from core.engine.data.findings import FindingKind, Tally
 from core.engine.data.tables import Table
@@ -199,7 +200,7 @@ def find_shape(
     columns_are = _("{path} has the columns {columns}.").format(
         path=table.path, columns=listed(table.columns)
     )
-    raise DataError(title.format(name=table.path.name), f"{needed} {columns_are}", fixes)
+    raise DataError(title.format(name=table.path.name), paragraph(needed, columns_are), fixes)
 
 
 def change_to(task: Task) -> Fix:

@@ -37,7 +37,10 @@ def left_out(finding: DataFinding) -> DataFinding:
     if finding.level is FindingLevel.WARNING:
         return finding
     text = ngettext("It is left out.", "They are left out.", finding.count)
-    message, fixes = f"{finding.message} {text}", tuple(fix for fix in finding.fixes if fix.changes)
+    message, fixes = (
+        formats.paragraph(finding.message, text),
+        tuple(fix for fix in finding.fixes if fix.changes),
+    )
     return msgspec.structs.replace(finding, level=FindingLevel.WARNING, message=message, fixes=fixes)
 
 

@@ -31,6 +31,7 @@ from torch.utils.checkpoint import checkpoint
 from core.base import settings
 from core.base.errors import DeviceError, Fix, UserError
 from core.base.files import write_atomically
+from core.base.formats import paragraph
 from core.base.jobs import EngineCrashed, run_job
 from core.base.language import _, ngettext
 from core.engine.devices.capabilities import gather, why_no_mlx
@@ -662,7 +663,7 @@ def _compare(check: DeviceProbe, reference: Side, candidate: Side) -> dict[str, 
         "agreement": Agreement.DIFFERS if error > check.tolerance else Agreement.AGREES,
         "worst_error": error if math.isfinite(error) else None,
         "worst_tensor": tensor if error else "",
-        "detail": " ".join(notes),
+        "detail": paragraph(*notes),
     }
 
 
@@ -685,7 +686,7 @@ def conclusion(comparisons: Sequence[DeviceComparison], reference: Side, candida
     if not_run := len(comparisons) - agreeing - len(differing):
         text = ngettext("{count} comparison was not run.", "{count} comparisons were not run.", not_run)
         lines.append(text.format(count=not_run))
-    return " ".join(lines)
+    return paragraph(*lines)
 
 
 # --- Causal attention on a Mac's GPU

@@ -33,7 +33,7 @@ from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 from core.base import settings
 from core.base.errors import Fix, ModelError, UserError
 from core.base.files import remove, write_atomically
-from core.base.formats import memory
+from core.base.formats import memory, paragraph
 from core.base.language import _
 from core.engine.hub.api import FAILURES, Subject, as_user_error, ask, headers, info, offline, without_token
 from core.engine.hub.search import CARD, card_of, chosen, found_of, is_data, subsets
@@ -77,7 +77,7 @@ def push(request: PushRequest, tell: Callable[[str], None]) -> Pushed:
     except (*FAILURES, RuntimeError, ValueError) as error:  # the upload of large files has errors of its own
         failure = _refused(error, subject)
         left = _("{page} was created and is empty.").format(page=hub.page_of(repo, hub.RepoKind.MODEL))
-        raise UserError(failure.title, f"{failure.detail} {left}", failure.fixes) from error
+        raise UserError(failure.title, paragraph(failure.detail, left), failure.fixes) from error
     return Pushed(url=hub.page_of(repo, hub.RepoKind.MODEL))
 
 

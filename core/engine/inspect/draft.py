@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from core.base.errors import DataError, Fix, ModelError, Problem
-from core.base.formats import counted
+from core.base.formats import counted, paragraph
 from core.base.language import _
 from core.engine.data import checks
 from core.engine.data.checks import LARGE_VOCABULARY, SMALL_VOCABULARY
@@ -80,7 +80,7 @@ def table_fields(table: Table) -> dict[str, Any]:
 
 def as_problem(path: str, error: DataError) -> Problem:
     """Returns an error as a problem of the option at `path`."""
-    return Problem(path, f"{error.title}. {error.detail}", error.fixes)
+    return Problem(path, paragraph(error.title, error.detail), error.fixes)
 
 
 class Draft:

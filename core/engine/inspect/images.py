@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from core.base.errors import DataError, Fix, Problem
-from core.base.formats import enumerated
+from core.base.formats import enumerated, paragraph
 from core.base.language import _, isolated
 from core.engine.data.alike import are_alike, pairs_alike
 from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH, offered
@@ -220,7 +220,7 @@ def _alike(
         yield DataFinding(
             code=ALIKE.code,
             level=ALIKE.level,
-            message=f"{ALIKE.message(len(found), 'image')}.",
+            message=paragraph(ALIKE.message(len(found), "image")),
             count=len(found),
             files=tuple(file for file in found[:FILES_NAMED] if file.path),
             rows=()

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from core.base.errors import DataError
-from core.base.formats import enumerated
+from core.base.formats import enumerated, paragraph
 from core.base.language import _, ngettext
 from core.engine.data import NO_LABEL, TOKENS, checks, decoded_whole
 from core.engine.data.checks import RowHashes, check_labels, few_rows, longer, offered
@@ -430,7 +430,7 @@ def inspect_running_text(options: RunOptions, stages: shared.Stages) -> DataRepo
             "{count:,} texts of {characters:,} characters",
             count,
         ).format(count=count, characters=texts.characters)
-        draft = shared.Draft([ReadingNote(f"{length}."), *source.notes])
+        draft = shared.Draft([ReadingNote(paragraph(length)), *source.notes])
         fields = {"format": "text", "rows": count, "reading": dict(source.reading)}
         if texts.characters < FEW_CHARACTERS:
             kind = checks.LITTLE_TEXT

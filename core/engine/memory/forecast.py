@@ -275,7 +275,7 @@ def refuse_too_large(forecast: MemoryForecast | None) -> None:
         anyway = Fix(_("Start it anyway"), action=FixAction.RESUME)
         raise DoesntFit(
             _("It doesn't fit into memory"),
-            " ".join(forecast_sentences(forecast, before=True)),
+            formats.paragraph(*forecast_sentences(forecast, before=True)),
             (*forecast.fixes, anyway),
         )
 

@@ -22,7 +22,7 @@ from transformers import AutoConfig
 from transformers.core_model_loading import revert_weight_conversion
 
 from core.base.errors import ModelError
-from core.base.formats import capitalized
+from core.base.formats import capitalized, paragraph
 from core.base.language import _
 from core.engine.export.formats import BESIDE, copy_files, merge_notes, name_base, write_whole
 from core.engine.export.job import Writer
@@ -177,7 +177,7 @@ def _prepare(source: ExportSource) -> None:
     if reason := why_not(config.to_dict(), source.options.data.max_length):
         raise ModelError(
             _("{name} can't be exported for MLX").format(name=source.run.name),
-            f"{capitalized(reason)}.",
+            paragraph(capitalized(reason)),
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from core.base import settings
 from core.base.errors import Fix, ModelError
 from core.base.files import changed_at, write_atomically
-from core.base.formats import capitalized
+from core.base.formats import capitalized, paragraph
 from core.base.language import _
 from core.engine.models.refusals import explained
 from core.options.past_runs import holds_adapter, is_run, model_folder, problem_with, task_of
@@ -62,7 +62,7 @@ def check_run(source: str, task: Any) -> None:
     problem = problem_with(source, task) if is_run(source) else None
     if problem is not None:
         title = _("The model of {source} can't be trained on").format(source=short_name(source))
-        raise ModelError(title, f"{capitalized(problem.message)}.", problem.fixes)
+        raise ModelError(title, paragraph(capitalized(problem.message)), problem.fixes)
 
 
 def save_base_model(folder: Path, source: str) -> None:

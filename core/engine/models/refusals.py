@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 
 from core.base.ceiling import Pace, reading
 from core.base.errors import Fix, ModelError
-from core.base.formats import capitalized
+from core.base.formats import capitalized, paragraph
 from core.base.language import _
 from core.engine.devices.computing import is_out_of_memory
 from core.options import hub, sources
@@ -63,7 +63,7 @@ def check_folder(folder: Path, *, needs_weights: bool) -> None:
 def _incomplete(name: str, lack: Lack, folder: Path) -> ModelError:
     fixes = (RANDOM_WEIGHTS,) if lack in (Lack.WEIGHTS, Lack.PARTS) else ()
     detail = lack.value.format(folder=folder)
-    detail = f"{capitalized(detail)}."
+    detail = paragraph(capitalized(detail))
     return ModelError(_("{name} is not a complete model").format(name=name), detail, fixes)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from core.base.errors import Fix, FixAction, UserError
 from core.base.files import free_bytes
-from core.base.formats import memory, plain_number
+from core.base.formats import memory, paragraph, plain_number
 from core.base.language import _, ngettext
 from core.memory.case import NUMBER, STATE
 from core.memory.estimate import MASTER
@@ -204,7 +204,7 @@ def _diverged(error: Diverged, options: RunOptions) -> UserError:
     cause = _("The usual cause is a learning rate that is too high (it was {rate}).").format(
         rate=plain_number(options.training.learning_rate)
     )
-    return UserError(_("The loss is no longer a number"), f"{error} {cause}", fixes)
+    return UserError(_("The loss is no longer a number"), paragraph(str(error), cause), fixes)
 
 
 def explain(error: Exception, options: RunOptions) -> UserError | None:

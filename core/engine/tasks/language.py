@@ -4,7 +4,7 @@ import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.base.formats import capitalized
+from core.base.formats import capitalized, paragraph, without_stop
 from core.base.language import _, ngettext
 from core.engine.data import LIKED
 from core.engine.data.batches import (
@@ -199,7 +199,7 @@ def _report_blocks(train: Blocks, options: RunOptions, reporter: Reporter) -> No
         )
     if train.length < options.data.max_length:
         details.append(_("This is the model's maximum length."))
-    reporter.note("blocks", title, " ".join(details))
+    reporter.note("blocks", title, paragraph(*details))
 
 
 # --- Chat and preferences, by TRL's trainers
@@ -317,7 +317,7 @@ def _report_data(data: Conversations, length: int, longest: int, reporter: Repor
     for index, note in enumerate(data.notes):
         reporter.note(f"data-{index}", note)
     for index, finding in enumerate(data.findings):
-        detail = f"{capitalized(finding.where)}." if finding.where else ""
+        detail = paragraph(capitalized(finding.where))
         fixes = finding.fixes
         if finding.code in (ANSWERS_CUT.code, ANSWERS_GONE.code):
             fixes = (*longer(data.lengths, length, trained), *fixes)
@@ -325,5 +325,5 @@ def _report_data(data: Conversations, length: int, longest: int, reporter: Repor
                 limit = _("The model can read at most {trained:,} tokens.")
                 if trained < longest:
                     limit = _("The model was trained on texts of at most {trained:,} tokens.")
-                detail = f"{detail} {limit.format(trained=trained)}".strip()
-        reporter.warn(f"data-{finding.code}-{index}", finding.message.rstrip("."), detail, fixes)
+                detail = paragraph(detail, limit.format(trained=trained))
+        reporter.warn(f"data-{finding.code}-{index}", without_stop(finding.message), detail, fixes)
