@@ -340,7 +340,7 @@ class Keeper:
             time=time.time(),
             code=code,
             signal=signal_name(code),
-            reason=_("It was ended at once, as requested.") if self._is_killed else reason,
+            reason=_("Ended at once, as requested.") if self._is_killed else reason,
             log_tail=tail,
             out_of_memory=not self._is_killed and is_out_of_memory(code, kills=kills),
             attempt=self._writer.attempt,

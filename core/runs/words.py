@@ -68,13 +68,15 @@ def awaited_text(awaited: TurnAwaited | None) -> str:
 
 def state_word(run: RunSummary) -> str:
     """Returns the state of a run in the terminal and in reports: that of a test is no training."""
-    if run.stopped_early:
-        return _("stopped early")
-    return _("testing") if run.is_test and run.state is State.TRAINING else word_of(run.state)
+    return word_of(run.state, stopped_early=run.stopped_early, is_test=run.is_test)
 
 
-def word_of(state: State) -> str:
+def word_of(state: State, *, stopped_early: bool = False, is_test: bool = False) -> str:
     """The word for a state within a sentence or a line of a table."""
+    if stopped_early and state is State.FINISHED:
+        return _("stopped early")
+    if is_test and state is State.TRAINING:
+        return _("testing")
     return {
         State.QUEUED: _("queued"),
         State.STARTING: _("starting"),

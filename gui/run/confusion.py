@@ -255,7 +255,7 @@ class LabelFigures(QStandardItemModel):
             "",
             _("The share of examples predicted as this label that have it."),
             _("The share of examples with this label that were predicted as it."),
-            _("The harmonic mean of precision and recall."),
+            _("Harmonic mean of precision and recall."),
             _("The number of evaluated examples with this label."),
         )
         for column, title, tip in zip(Figure, FIGURES_OF_LABEL, tips, strict=True):

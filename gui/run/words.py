@@ -18,7 +18,7 @@ from core.runs.folder import Connection, ExitRecord
 from core.runs.related import Related, Relation
 from core.runs.status import RunStatus, State
 from core.runs.summary import seconds_spent
-from core.runs.words import awaited_text, dtypes, out_of_memory, phase_text
+from core.runs.words import awaited_text, dtypes, out_of_memory, phase_text, word_of
 from gui.base.questions import Question
 from gui.widgets.form import sentence
 
@@ -52,23 +52,7 @@ STATE_COLOURS = {
 
 
 def state_title(state: State, *, stopped_early: bool = False, is_test: bool = False) -> str:
-    if stopped_early and state is State.FINISHED:
-        return _("Stopped early")
-    if is_test and state is State.TRAINING:
-        return _("Testing")
-    titles = {
-        State.QUEUED: _("Queued"),
-        State.STARTING: _("Starting"),
-        State.TRAINING: _("Training"),
-        State.PAUSING: _("Pausing"),
-        State.PAUSED: _("Paused"),
-        State.STOPPING: _("Stopping"),
-        State.STOPPED: _("Stopped"),
-        State.FINISHED: _("Finished"),
-        State.FAILED: _("Failed"),
-        State.CRASHED: _("Crashed"),
-    }
-    return titles[state]
+    return formats.capitalized(word_of(state, stopped_early=stopped_early, is_test=is_test))
 
 
 class BeginTurn(Enum):
@@ -238,7 +222,7 @@ def _testing_text(status: RunStatus) -> str:
         return _phase_text(status)
     _time, done, batches = status.evaluated[-1] if status.evaluated else (0.0, 0, 0)
     if not done:
-        return _("Testing")
+        return state_title(State.TRAINING, is_test=True)
     return _("Testing: {done} of {batches} batches").format(
         done=formats.count(done), batches=formats.count(batches)
     )

@@ -47,7 +47,7 @@ def check_checkpointing(model: Any) -> None:
         raise ModelError(
             _("This model doesn't support activation checkpointing"),
             _("transformers has not implemented it for {name}.").format(name=type(base).__name__),
-            (Fix(_("Turn activation checkpointing off"), {"memory.activation_checkpointing": False}),),
+            (Fix(_("Turn off activation checkpointing"), {"memory.activation_checkpointing": False}),),
         )
 
 
