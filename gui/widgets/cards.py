@@ -1,5 +1,6 @@
 """Cards, and strips above or below a page that say what happened."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -215,7 +216,6 @@ class Note(QWidget):
         """Show the first line, a large note as much as fits, and beside it the fixes if they are few."""
         self.lines, self._fixes, self._role = tuple(lines), tuple(fixes), role
         set_role(self.label, role)
-        self.label.setText(" · ".join(lines[:1] if self._is_small else lines))
         self.setToolTip(tip_of(meanings_in("\n".join(lines))))
         self.more.setAccessibleDescription(" ".join(lines))
         for links in (self._links, self._links_below):
@@ -240,7 +240,9 @@ class Note(QWidget):
         Of a large note they may take what its text leaves, or a line of their own where it is wrapped.
         """
         room, count = self.width(), len(self._fixes)
-        links, text = self._links[:count], self.label.fontMetrics().horizontalAdvance(self.label.text()) + 1
+        whole = " · ".join(self.lines[:1] if self._is_small else self.lines)
+        self.label.setText(whole)
+        links, text = self._links[:count], self.label.fontMetrics().horizontalAdvance(whole) + 1
         fixes = sum(link.sizeHint().width() + SPACING for link in links)
         is_beside = not self._is_small and text + fixes <= room
         has_fixes = 0 < count <= (1 if self._is_small else MOST_LINKS) and (2 * fixes <= room or is_beside)
@@ -251,20 +253,31 @@ class Note(QWidget):
         is_cut = bool(self.lines) and text > room - has_fixes * fixes
         if self._most_lines > 1:
             is_cut = self._wrap(text, room - has_fixes * fixes)
-        is_rest = self.label.text() != " · ".join(self.lines) or (count and not (has_fixes or is_below))
+        is_rest = whole != " · ".join(self.lines) or (count and not (has_fixes or is_below))
         self.more.setVisible(bool(is_cut or is_rest))
 
     def _wrap(self, text: int, room: int) -> bool:
-        """Give the label the width and the lines that its text needs; returns whether there are too few."""
+        """Give the label the width and the lines that its text needs; returns whether they are too few for it all."""
         line = self.label.fontMetrics().lineSpacing()
         most, wide = self._most_lines * line, max(1, room)
         self.label.setMinimumSize(0, 0)  # it would be the least that heightForWidth returns
         is_cut = self.label.heightForWidth(wide) > most
         if is_cut:
             wide = max(1, room - self.more.sizeHint().width() - SPACING)
+            self._shorten(wide, most)
         width = min(text, wide)
         self.label.setFixedSize(width, min(most, max(line, self.label.heightForWidth(width))))
         return is_cut
+
+    def _shorten(self, width: int, height: int) -> None:
+        """Show as much of the text as fits, and dots."""
+        whole = self.label.text()
+
+        def taken(length: int) -> int:
+            self.label.setText(whole[:length].rstrip() + " …")
+            return self.label.heightForWidth(width)
+
+        taken(bisect_right(range(1, len(whole)), height, key=taken))
 
     def fold(self) -> None:
         """Take the place of one line."""

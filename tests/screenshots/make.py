@@ -40,7 +40,7 @@ from core.runs.notes import write as write_notes
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
 from core.services.chat import LoadVerdict
-from gui.app import live_runs
+from gui.app import closing
 from gui.app.application import set_up
 from gui.app.sidebar import Place
 from gui.app.window import MainWindow
@@ -73,13 +73,14 @@ from tests.fakes.runs import (
     write_story,
 )
 from tests.screenshots.answers import OFFERS, TRIED, FakeTry, engine, make_tried, measured
-from tests.screenshots.cut import cut_texts
+from tests.screenshots.texts import cut_texts, shown_texts
 
 DIGITS = presets.RESOURCES / "examples" / "digits.hone"
 SIZES = ((1280, 820), (1024, 700))
 README = (("run-live", (1280, 980)), ("new-run", (1280, 820)))
 SETTLE_SECONDS, PAINT_SECONDS = 1.6, 0.3
 """Time in which a page hears from its threads, and in which what has just come is painted."""
+TEXT_SECONDS = 0.4
 PATIENCE_SECONDS = 20.0
 """What has not come by then is missed in the picture."""
 GB, DAY = 1 << 30, 86_400
@@ -247,9 +248,9 @@ class Stage:
         if self.window.pages.runs is not None:
             self.window.pages.runs.queue.show_waiting(())
 
-    def settle(self) -> None:
-        """Wait until all is there that is to be seen."""
-        wait(SETTLE_SECONDS)
+    def settle(self, *, is_painted: bool = True) -> None:
+        """Wait until all is there that is to be seen; without pictures, until all texts are."""
+        wait(SETTLE_SECONDS if is_painted else TEXT_SECONDS)
         wait_until(self._is_there)
         wait(PAINT_SECONDS)
 
@@ -433,7 +434,7 @@ class Stage:
     def support(self) -> None:
         run = self.runs["finished"]
         self.window.pages.show_run(run)
-        SupportSheet(run, run.name, self.window, choose=lambda *_: "").open()
+        SupportSheet(run, run.name, self.window).open()
 
     def export(self, run: RunFolder) -> None:
         self.window.pages.show_run(run)
@@ -478,10 +479,10 @@ class Stage:
     def closing(self) -> None:
         waits = False, False, True
         found = [
-            live_runs.Underway(one.run, one.title, is_waiting)
+            closing.Underway(one.run, one.title, is_waiting)
             for one, is_waiting in zip(self._waiting(), waits, strict=True)
         ]
-        self.box = live_runs.question_about(found, self.window)
+        self.box = closing.question_about(found, self.window)
         self.box.open()
 
     def ask(self, name: str) -> None:
@@ -532,7 +533,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="only pictures whose names begin so")
     parser.add_argument("--readme", action="store_true", help="only those that the README shows")
     parser.add_argument(
-        "--cut", action="store_true", help="no pictures: texts that have no room, as cut.json"
+        "--texts", action="store_true", help="no pictures: all texts, and those without room, as JSON"
     )
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
@@ -562,7 +563,7 @@ def _make_all(asked: argparse.Namespace, home: Path) -> int:
         [(name, size, Appearance.LIGHT, "light") for name, size in README]
         if asked.readme
         else [(name, SIZES[1], Appearance.LIGHT, "") for name in names]
-        if asked.cut
+        if asked.texts
         else [
             (name, size, appearance, f"{appearance.value}-{size[0]}")
             for appearance in (Appearance.LIGHT, Appearance.DARK)
@@ -570,7 +571,8 @@ def _make_all(asked: argparse.Namespace, home: Path) -> int:
             for name in names
         ]
     )
-    cut: dict[str, str] = {}
+    cut: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for name, size, appearance, ending in wanted:
         if appearance is not shown:
             shown = appearance
@@ -578,15 +580,16 @@ def _make_all(asked: argparse.Namespace, home: Path) -> int:
         stage.window.resize(*size)
         stage.tidy()
         pictures[name]()
-        stage.settle()
-        if asked.cut:
-            cut |= {f"{name} {place}": text for place, text in cut_texts(stage.window).items()}
+        stage.settle(is_painted=not asked.texts)
+        if asked.texts:
+            cut |= {f"{name} {kind}": found for kind, found in cut_texts(stage.window).items()}
+            texts[name] = shown_texts(stage.window)
         else:
             take(stage.window, asked.folder / f"{name}-{ending}.png")
-    if asked.cut:
-        (asked.folder / "cut.json").write_text(
-            json.dumps(cut, ensure_ascii=False, indent=1), encoding="utf-8"
-        )
+    if asked.texts:
+        for name, found in (("cut", cut), ("texts", texts)):
+            file = asked.folder / f"{name}.json"
+            file.write_text(json.dumps(found, ensure_ascii=False, indent=1), encoding="utf-8")
     stage.window.end_work()
     return 1 if failed else 0
 

@@ -117,7 +117,8 @@ def test_a_notice_has_as_many_lines_as_its_text(qtbot):
     )
     strip.show()
     label = strip.note.label
-    line, long = label.fontMetrics().lineSpacing(), label.fontMetrics().horizontalAdvance(label.text())
+    whole = " · ".join(strip.note.lines)
+    line, long = label.fontMetrics().lineSpacing(), label.fontMetrics().horizontalAdvance(whole)
     heights = []
     for width in (long // 2, 2 * long, long // 2, 2 * long):
         strip.resize(width, strip.height())
@@ -125,6 +126,24 @@ def test_a_notice_has_as_many_lines_as_its_text(qtbot):
         heights.append(label.height())
     assert (heights[0] > line, heights[1]) == (True, line)
     assert heights[2:] == heights[:2]
+
+
+def test_a_notice_with_more_than_its_lines_ends_in_dots(qtbot):
+    strip = NoticeStrip()
+    qtbot.addWidget(strip)
+    strip.show_message(
+        Level.INFO, "Options of another run", "\n".join(f"o{number}: 1 → 2" for number in range(60))
+    )
+    strip.show()
+    note, whole = strip.note, " · ".join(strip.note.lines)
+    strip.resize(500, strip.height())
+    QApplication.processEvents()
+    assert note.label.text().endswith(" …")
+    assert whole.startswith(note.label.text()[:-2])
+    assert note.label.heightForWidth(note.label.width()) <= 3 * note.label.fontMetrics().lineSpacing()
+    strip.resize(4 * note.label.fontMetrics().horizontalAdvance(whole), strip.height())
+    QApplication.processEvents()
+    assert note.label.text() == whole
 
 
 def test_values_below_headings_keep_their_labels_while_the_names_are_the_same(qtbot):
