@@ -13,7 +13,7 @@ from typing import Any
 from core.base import formats
 from core.base.formats import markdown as escaped
 from core.base.formats import paragraph
-from core.base.language import _, ngettext, pgettext
+from core.base.language import _, isolated, ngettext, pgettext
 from core.benchmark.figures import Figures, Result, Spread
 from core.benchmark.plan import BenchmarkKind, BenchmarkRow
 from core.options.choices import Method
@@ -193,13 +193,13 @@ def _line(one: Figures, result: Result, columns: Sequence[FigureColumn]) -> Tabl
     if not one.is_measured:
         words = reason_of(one)
         reason = _one_line(row.refusal or one.problem)
-        return TableLine(one, (row.full_title,), words, reason, "\n".join([words, *remarks]))
+        return TableLine(one, (isolated(row.full_title),), words, reason, "\n".join([words, *remarks]))
     values = [(column, column.value(one, result.baseline(one))) for column in columns]
     cells = ("" if value is None else column.text(value) for column, value in values)
     if one.problem:
         remarks.insert(0, _("failed: {reason}").format(reason=_one_line(one.problem)))
     tip = "\n".join([row.full_title, *_details(one), *remarks])
-    title = f"{row.title} {MARK}" if one.is_disturbed else row.title
+    title = isolated(row.title) + (f" {MARK}" if one.is_disturbed else "")
     return TableLine(one, (title, *cells), note="; ".join(remarks), tip=tip)
 
 

@@ -1,14 +1,14 @@
 """Axes with few, round ticks in the unit people read, and the canvas that draws them."""
 
 import math
-import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QFont, QFontMetrics, QMouseEvent, QWheelEvent
+from PySide6.QtGui import QFont, QFontMetrics, QMouseEvent, QPainter, QWheelEvent
 
 from core.base.formats import memory_tick, percent_tick, step_time_tick
 from core.base.language import _
@@ -211,13 +211,26 @@ def _ticks(low: float, high: float, step: float, *, widens: bool = False) -> tup
     return math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6)
 
 
-def _in_runs(text: str) -> str:
-    """Return a text whose words keep their spaces when a QPicture plays the runs of each direction one by one."""
-    is_arabic = any(unicodedata.bidirectional(letter) == "AL" for letter in text)
-    return text.replace(" ", "\u200f \u200f") if is_arabic else text
+class DirectAxis(pg.AxisItem):
+    """An axis that paints itself.
+
+    The QPicture that pyqtgraph plays loses the spaces between the parts of a text that run in different directions.
+    """
+
+    picture: tuple[Any, ...] | None
+
+    def paint(self, p: QPainter, _option: object, _widget: object) -> None:
+        p.setFont(self.style["tickFont"] or p.font())
+        p.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # that of each text
+        if self.picture is None:  # something has changed
+            self.picture = self.generateDrawSpecs(p) or ()
+        if self.picture:
+            p.save()
+            self.drawPicture(p, *self.picture)
+            p.restore()
 
 
-class RoundAxis(pg.AxisItem):
+class RoundAxis(DirectAxis):
     """An axis with one level of ticks at round values; `orientation` is `left` or `bottom`."""
 
     def __init__(self, orientation: str, unit: AxisUnit) -> None:
@@ -278,7 +291,7 @@ class RoundAxis(pg.AxisItem):
         if texts and self.unit in (STEP, EPOCH):
             first = _("step {number}") if self.unit is STEP else _("epoch {number}")
             texts[0] = first.format(number=texts[0])
-        return [_in_runs(text) for text in texts]
+        return texts
 
     def _step(self, low: float, high: float, size: float, *, widens: bool = False) -> float:
         """Return the distance between ticks; a smaller one if that gives three ticks whose texts have room."""

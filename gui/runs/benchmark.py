@@ -27,6 +27,7 @@ from core.benchmark.table import (
 from gui.base.background import EngineWork
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
+from gui.charts.axes import DirectAxis
 from gui.widgets.cards import Card, Note
 from gui.widgets.inputs import WheelGuard
 from gui.widgets.labels import plain_tip, push_button, text_label
@@ -57,7 +58,7 @@ class Bars(Card):
         self.bars: list[tuple[Figures, Spread]] = []
         self._write: Callable[[float], str] = str
         self._line: float | None = None
-        self.plot = pg.PlotWidget()
+        self.plot = pg.PlotWidget(axisItems={"left": DirectAxis("left")})
         self.plot.setMenuEnabled(False)
         self.plot.setMouseEnabled(False, False)
         self.plot.hideButtons()

@@ -7,7 +7,7 @@ from enum import IntEnum
 from functools import cached_property
 
 from core.base import formats
-from core.base.language import _
+from core.base.language import _, isolated
 from core.options.choices import device_title, model_title
 from core.runs.status import State
 from core.runs.summary import RunSummary
@@ -60,7 +60,7 @@ def columns() -> dict[RunColumn, RunColumnKind]:
     return {
         RunColumn.NAME: RunColumnKind(
             _("Name"),
-            lambda row: row.title or row.summary.title,
+            lambda row: isolated(row.title or row.summary.title),
             lambda row: row.summary.title.casefold(),
         ),
         RunColumn.STATE: RunColumnKind(

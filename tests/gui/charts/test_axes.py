@@ -2,6 +2,7 @@
 
 import math
 
+import pyqtgraph as pg
 import pytest
 from PySide6.QtGui import QFont, QFontMetrics
 
@@ -12,6 +13,7 @@ from gui.charts.axes import (
     TEXT_OFFSET,
     VALUES,
     Canvas,
+    DirectAxis,
     RoundAxis,
     SharedView,
     clock_step,
@@ -110,3 +112,22 @@ def test_following_shows_the_newest_part_until_it_ends_or_the_view_is_zoomed(end
         view.zoom(span)
         view.set_end(3 * later)
         assert (view.follows, view.span) == (False, span)
+
+
+def test_words_keep_their_distance_from_a_number_that_runs_the_other_way(qtbot):
+    """In an axis of pyqtgraph they don't; once they do, the class has no purpose."""
+
+    def width(kind):
+        plot = pg.PlotWidget(axisItems={"bottom": (axis := kind("bottom"))})
+        qtbot.addWidget(plot)
+        plot.resize(400, 60)
+        plot.hideAxis("left")
+        plot.setBackground("white")
+        axis.setTextPen("black")
+        axis.setPen(None)
+        axis.setTicks([[(0.5, "الخطوة 0")]])
+        image = plot.grab().toImage()
+        inked = [x for x in range(400) for y in range(60) if image.pixelColor(x, y).lightness() < 128]
+        return max(inked) - min(inked)
+
+    assert width(DirectAxis) > width(pg.AxisItem)
