@@ -190,15 +190,15 @@ def show_results(arguments: argparse.Namespace) -> int:
 
 
 def _count(text: str) -> int:
-    if text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= LARGEST_NUMBER:
+    if text.isdecimal() and 0 < int(text[:9]) <= LARGEST_NUMBER:
         return int(text[:9])
     message = _("must be a number from 1 to {most:,}, not {text!r}")
     raise argparse.ArgumentTypeError(message.format(most=LARGEST_NUMBER, text=text))
 
 
 def _counts(text: str) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(map(_count, text.split(","))))
+    return tuple(dict.fromkeys(map(_count, formats.items_of(text) or [text])))
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    return tuple(dict.fromkeys(formats.items_of(text) or [text]))

@@ -583,7 +583,7 @@ def change_queue(arguments: argparse.Namespace) -> int:
 
 
 def _place(text: str) -> Move | int:
-    if text.isascii() and text.isdecimal() and int(text[:9]) > 0:
+    if text.isdecimal() and int(text[:9]) > 0:
         return int(text[:9])
     if text in list(Move):
         return Move(text)

@@ -206,9 +206,9 @@ def _make_folder(wanted: Path) -> Path:
 
 
 def folder_name(options: RunOptions) -> str:
-    """Returns a folder name that sorts by date and is safe on every operating system; letters lose their accents."""
-    plain = unicodedata.normalize("NFKD", asked_title(options).casefold()).encode("ascii", "ignore").decode()
-    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:48]
+    """Returns a folder name that sorts by date and is safe on every operating system; Latin letters lose accents."""
+    bare = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", asked_title(options).casefold()))
+    slug = re.sub(r"[\W_]+", "-", unicodedata.normalize("NFC", bare)).strip("-")[:48]
     return f"{time.strftime('%Y-%m-%d-%H%M')}-{slug or 'run'}"
 
 

@@ -180,7 +180,7 @@ class DevicesSetup(Setup):
     def plan(self) -> Plan:
         models = tuple(name for name, box in self.models.items() if box.isChecked())
         words = items_of(self.batches.text())
-        batches = tuple(dict.fromkeys(int(word) for word in words if word.isascii() and word.isdigit()))
+        batches = tuple(dict.fromkeys(int(word) for word in words if word.isdecimal()))
         if not models:
             raise OptionsError((Problem("models", _("choose a model")),))
         if not batches or len(words) != len(batches):

@@ -4,6 +4,7 @@ Each returns how its export is checked.
 """
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -287,7 +288,9 @@ def write_ollama(source: ExportSource, place: ExportTarget, tell: Tell) -> Writt
         *(f'PARAMETER stop "{stop}"' for stop in stops if '"' not in stop and stop.splitlines() == [stop]),
     ]
     (place.into / "Modelfile").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    name = source.run.name.lower()
+    name = re.sub(r"[^a-z0-9._-]+", "", source.run.name.lower()).strip(
+        "-._"
+    )  # Ollama's names have no other letters
     steps = (("cd", place.target), ("ollama", "create", name), ("ollama", "run", name))
     commands = "\n".join(command_line(*step) for step in steps)
     note = "\n".join((_("To use it, in a terminal:"), commands))

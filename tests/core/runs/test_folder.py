@@ -75,7 +75,10 @@ def test_a_chat_model_from_scratch_is_pretrained_by_a_run_of_its_own(tmp_path):
     [
         ("Größe / Test?", "grosse-test"),
         ("Étude n\u00ba 2, cafe\u0301", "etude-no-2-cafe"),
-        ("数字", "run"),
+        ("数字", "数字"),
+        ("가게에 온 메시지", "가게에-온-메시지"),
+        ("رسائل إلى متجر", "رسائل-إلى-متجر"),
+        ("…", "run"),
         ("x" * 100, "x" * 48),
         ("../../escaped", "escaped"),
         ("..", "run"),

@@ -67,7 +67,7 @@ def test_ollama_gets_a_modelfile(talker, tmp_path):
 
 @pytest.mark.parametrize("known", [(), ("<|im_end|>",)])
 def test_a_modelfile_has_the_chat_template_that_hone_trains_with_and_its_end_stops(talker, tmp_path, known):
-    run = RunFolder(Path(shutil.copytree(talker[0].path, tmp_path / "Talk")))
+    run = RunFolder(Path(shutil.copytree(talker[0].path, tmp_path / "Talk-대화")))
     tokenizer = load_tokenizer(str(run.model))
     tokenizer.add_special_tokens({"additional_special_tokens": [*known]})
     set_template(tokenizer, ChatTemplate.CHATML)
