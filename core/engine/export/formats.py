@@ -288,9 +288,8 @@ def write_ollama(source: ExportSource, place: ExportTarget, tell: Tell) -> Writt
         *(f'PARAMETER stop "{stop}"' for stop in stops if '"' not in stop and stop.splitlines() == [stop]),
     ]
     (place.into / "Modelfile").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    name = re.sub(r"[^a-z0-9._-]+", "", source.run.name.lower()).strip(
-        "-._"
-    )  # Ollama's names have no other letters
+    letters = re.sub(r"[^a-z0-9._-]+", "", source.run.name.lower())  # Ollama's names have no others
+    name = letters.strip("-._") or "hone"
     steps = (("cd", place.target), ("ollama", "create", name), ("ollama", "run", name))
     commands = "\n".join(command_line(*step) for step in steps)
     note = "\n".join((_("To use it, in a terminal:"), commands))
