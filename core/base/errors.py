@@ -21,7 +21,27 @@ from typing import Any
 
 import msgspec
 
-from core.base.language import _, ngettext
+from core.base.language import _, ngettext, translated
+
+OF_SYSTEM = (
+    _("File exists"),
+    _("File name too long"),
+    _("File too large"),
+    _("Input/output error"),
+    _("Is a directory"),
+    _("No such file or directory"),
+    _("No space left on device"),
+    _("Not a directory"),
+    _("Operation not permitted"),
+    _("Permission denied"),
+    _("Read-only file system"),
+)
+"""What Linux and macOS say in English; Windows says it in its language."""
+
+
+def why(error: OSError) -> str:
+    """Returns what the system says of an error, without the file's name."""
+    return translated(error.strerror) if error.strerror else str(error)
 
 
 class FixAction(StrEnum):

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from core.base.errors import Fix, TargetError, UserError
+from core.base.errors import Fix, TargetError, UserError, why
 from core.base.language import _
 
 Record = TypeVar("Record")
@@ -228,7 +228,7 @@ def why_missing(path: Path, kind: str = "") -> str:
     except (FileNotFoundError, NotADirectoryError):
         return _("there is no {kind} at {path}").format(kind=kind or _("file or folder"), path=path)
     except OSError as error:
-        return _("{path} can't be read: {reason}").format(path=path, reason=error.strerror or error)
+        return _("{path} can't be read: {reason}").format(path=path, reason=why(error))
     except ValueError as error:  # a zero byte
         return _("{path!r} is not a valid path: {error}").format(path=path, error=error)
     return ""
@@ -423,7 +423,7 @@ def _not_written(path: Path, error: OSError) -> UserError:
     if error.errno in FULL:
         fix = Fix(_("Free some space on it, or name a file on another disk"))
         return UserError(title, _("The disk that {path} is on is full.").format(path=path), (fix,))
-    detail = f"{path}: {error.strerror or error}"
+    detail = f"{path}: {why(error)}"
     if error.errno in WRONG:
         return TargetError(title, detail, (OTHER_FOLDER,))
     return UserError(title, detail)

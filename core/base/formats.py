@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import reduce, wraps
 from typing import TypeVar
 
-from core.base.language import _, isolated, ngettext
+from core.base.language import IS_RIGHT_TO_LEFT, _, isolated, ngettext
 
 Value = TypeVar("Value")
 
@@ -106,7 +106,7 @@ def metrics(values: dict[str, float | None]) -> str:
     """Formats metrics in their usual order, then other scores."""
     known = [name for name in METRIC_TITLES if name in values]
     others = sorted(name for name in values if name not in METRIC_TITLES)
-    return ", ".join(metric(name, values[name]) for name in (*known, *others))
+    return enumerated(metric(name, values[name]) for name in (*known, *others))
 
 
 # --- Numbers
@@ -331,6 +331,22 @@ def enumerated(items: Iterable[str]) -> str:
     """Returns what is listed in a sentence, with the commas of the language; empty without items."""
     first, *others = [*items] or [""]
     return reduce(lambda so_far, other: _("{items}, {item}").format(items=so_far, item=other), others, first)
+
+
+def in_line(*parts: str) -> str:
+    """Returns facts beside each other; empty ones are left out."""
+    line = " · ".join(isolated(part) for part in parts if part)
+    return (
+        f"\u200f{line}" if line and IS_RIGHT_TO_LEFT else line
+    )  # as the first letter would have it otherwise
+
+
+def with_note(text: str, note: str) -> str:
+    return _("{text} ({note})").format(text=text, note=note) if note else text
+
+
+def titled(title: str, text: str) -> str:
+    return _("{title}: {text}").format(title=title, text=text)
 
 
 def items_of(text: str) -> list[str]:

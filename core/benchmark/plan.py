@@ -103,7 +103,7 @@ class Plan:
                 "{count} more are left out; the table says why.",
                 refused,
             )
-            text += " " + more.format(count=refused)
+            text = paragraph(text, more.format(count=refused))
         return text
 
 

@@ -97,7 +97,7 @@ class ResultTable:
 
     def text(self) -> str:
         titles = tuple(column.title for column in self.columns)
-        notes = [f"{line.cells[0]}: {line.note}" for line in self.lines if line.note]
+        notes = [formats.titled(line.cells[0], line.note) for line in self.lines if line.note]
         table = formats.table(titles, list(map(self._texts, self.lines)))
         return "\n".join([table, *([""] if notes else []), *notes])
 
@@ -120,7 +120,7 @@ def columns_of(
     """Returns the columns after the title; `all_of_them` includes optional ones without values."""
     kind = result.benchmark.kind
     is_methods = kind is BenchmarkKind.METHODS
-    against = _("vs. {row}").format(row=_("baseline") if is_methods else result.benchmark.rows[0].side)
+    first = _("baseline") if is_methods else result.benchmark.rows[0].side
     columns = [
         FigureColumn(
             "side", _("Setting"), lambda one, _first: one.row.side or None,
@@ -140,17 +140,19 @@ def columns_of(
             formats.three_figures, _("Median of all timed steps"),
         ),
         FigureColumn(
-            "", _("IQR"), lambda one, _first: one.samples_per_second, _range,
-            _("Interquartile range of the speed"),
+            "", _("Quartiles"), lambda one, _first: one.samples_per_second, _range,
+            _("Between the first and the third quartile is the speed of half of the steps"),
         ),
-        FigureColumn("speed_ratio", against, lambda one, first: one.speed_against(first), times, _("Relative speed")),
+        FigureColumn(
+            "speed_ratio", _("Speed vs. {row}").format(row=first), lambda one, first: one.speed_against(first), times,
+        ),
         FigureColumn(
             "peak_bytes", _("Peak memory"), lambda one, _first: one.peak, formats.memory,
             _("The most memory that the processes held; of a GPU, what PyTorch or MLX had reserved"),
         ),
         FigureColumn(
-            "memory_ratio", against, lambda one, first: one.memory_against(first), times,
-            _("Relative memory"),
+            "memory_ratio", _("Memory vs. {row}").format(row=first),
+            lambda one, first: one.memory_against(first), times,
         ),
         FigureColumn(
             "compile_seconds", _("Compiling"), lambda one, _first: one.compile_seconds, formats.step_time,

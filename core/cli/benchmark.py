@@ -137,7 +137,7 @@ def measure(
     note(_("Checking what this computer supports…"))
     plan = make_plan(arguments, with_computers(run_job("devices", None, MachineReport)))
     ask_to_send([*plan.options.values()], is_agreed=arguments.yes)
-    note(f"{plan.benchmark.title}: {plan.amount}")
+    note(formats.titled(plan.benchmark.title, plan.amount))
     measured = create(plan, settings.runs_folder())
     runs = [*measured.runs.values()]
     status = start_and_show(arguments, runs, forced=True, are_alone=True)

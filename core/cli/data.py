@@ -276,7 +276,7 @@ def _summary(report: DataReport) -> str:
     count = formats.counted(report.rows, "text" if report.format == "text" else "example")
     if report.used not in (None, report.rows):
         count = _("{used:,} of {examples}").format(used=report.used, examples=count)
-    return " · ".join(filter(None, (count, report.format, report.shape, *report.reading.values())))
+    return formats.in_line(count, report.format, report.shape, *report.reading.values())
 
 
 def _task_text(report: DataReport, task: Task) -> str:
@@ -311,8 +311,9 @@ def _column_lines(report: DataReport, options: RunOptions) -> Iterator[str]:
 
 
 def _length_text(lengths: Lengths) -> str:
+    unit = _("tokens") if lengths.unit == "tokens" else _("characters")
     text = _("Half have {median:,} {unit} or fewer, the longest has {longest:,}.").format(
-        median=lengths.median, unit=lengths.unit, longest=lengths.longest
+        median=lengths.median, unit=unit, longest=lengths.longest
     )
     if lengths.unit == "characters":
         return formats.paragraph(text, _("In tokens: --set model.source=MODEL."))
@@ -369,7 +370,7 @@ def problem_lines(report: DataReport) -> Iterator[str]:
 def _of_findings(report: DataReport, level: FindingLevel, template: str) -> Iterator[str]:
     for finding in report.findings:
         if finding.level is level:
-            message = f"{finding.message} ({finding.where})" if finding.where else finding.message
+            message = formats.with_note(finding.message, finding.where)
             yield template.format(problem=message)
             yield from map(fix_text, finding.fixes)
 
@@ -473,7 +474,7 @@ def _check_lines(report: DeviceCheckReport) -> Iterator[str]:
     yield ""
     yield formats.table(titles, list(map(_comparison_row, report.comparisons)))
     yield ""
-    yield from (f"{found.name}: {found.words}" for found in report.comparisons if found.detail)
+    yield from (formats.titled(found.name, found.words) for found in report.comparisons if found.detail)
     yield report.conclusion
     yield _("{seconds:.1f} s with {software}.").format(seconds=report.seconds, software=report.software)
 

@@ -39,7 +39,9 @@ def add_commands(commands: CommandParsers) -> None:
     kinds = command.add_subparsers(metavar="WHAT")
 
     def add(name: str, run: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
-        kind = kinds.add_parser(name, help=summary, description=f"{formats.capitalized(summary)}.")
+        kind = kinds.add_parser(
+            name, help=summary, description=formats.paragraph(formats.capitalized(summary))
+        )
         kind.add_argument("name", metavar="NAME", help=_("the computer's name in Hone"))
         kind.set_defaults(run=run)
         return kind

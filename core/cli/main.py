@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Sequence
 
 from core.base import settings
-from core.base.errors import OptionsError, TargetError, UserError
+from core.base.errors import OptionsError, TargetError, UserError, why
 from core.base.jobs import EngineCrashed
 from core.base.language import LANGUAGES, OPTION, _
 from core.base.settings import VERSION
@@ -107,7 +107,7 @@ def _report(error: Exception) -> int:
         case EngineCrashed():
             note(_("error: {text}").format(text=error))
         case OSError(filename=str() as name):
-            _log(error, f"{name}: {error.strerror}")
+            _log(error, f"{name}: {why(error)}")
         case OSError():
             _log(error, str(error))
         case _:

@@ -11,7 +11,7 @@ import msgspec
 from tqdm import tqdm
 
 from core.base.errors import OptionsError, Problem, UserError
-from core.base.formats import capitalized, visible
+from core.base.formats import capitalized, paragraph, visible
 from core.base.jobs import JobProgress
 from core.base.language import _, ngettext
 from core.hosts.sending import agree
@@ -245,7 +245,7 @@ class CommandParsers:
         command = self._subparsers.add_parser(
             name,
             help=summary,
-            description=f"{capitalized(summary)}. {details}".rstrip(),
+            description=paragraph(capitalized(summary), details),
             epilog=_("Example: {example}").format(example=f"hone {name} {example}".rstrip()),
         )
         command.set_defaults(run=run)

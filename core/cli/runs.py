@@ -216,9 +216,9 @@ def _row(summary: RunSummary, *, with_id: bool) -> tuple[str, ...]:
     total = summary.total_steps
     is_partly = total is not None and summary.steps < total
     return (
-        f"{summary.title} ({summary.run.name})"
-        if with_id and summary.title != summary.run.name
-        else summary.title,
+        formats.with_note(
+            summary.title, summary.run.name if with_id and summary.title != summary.run.name else ""
+        ),
         state_word(summary),
         _("{step:,} of {total:,}").format(step=summary.steps, total=total)
         if is_partly
@@ -382,7 +382,7 @@ def _run_lines(run: RunFolder, summary: RunSummary) -> Iterator[str]:
     status = read_status(run)
     is_over = summary.state.is_over
     lines = [
-        f"{summary.title}: {state_word(summary)}",
+        formats.titled(summary.title, state_word(summary)),
         summary.problem,
         formats.table(TITLES, [_row(summary, with_id=True)]),
         _("Tags: {tags}").format(tags=" ".join(summary.tags)) if summary.tags else "",

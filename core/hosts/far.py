@@ -33,7 +33,7 @@ import msgspec
 import psutil
 
 from core.base import settings
-from core.base.errors import RunFolderError, UserError
+from core.base.errors import RunFolderError, UserError, why
 from core.base.files import inside, is_link, locked, open_plain, remove, write_atomically
 from core.base.jobs import FailureReport, engine_command
 from core.base.language import _
@@ -628,9 +628,7 @@ def serve(source: BinaryIO, target: BinaryIO) -> None:
         except OSError as failure:
             if isinstance(asked, Put):
                 raise
-            error = FailureReport(
-                title=f"{failure.filename or ''}: {failure.strerror or failure}".lstrip(": ")
-            )
+            error = FailureReport(title=f"{failure.filename or ''}: {why(failure)}".lstrip(": "))
         with content:
             here = content.tell()
             size = content.seek(0, os.SEEK_END) - here

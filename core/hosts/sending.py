@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from core.base import settings
-from core.base.errors import DataError, Fix, UserError
+from core.base.errors import DataError, Fix, UserError, why
 from core.base.files import (
     is_link,
     is_plain,
@@ -113,7 +113,7 @@ def readable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _refused(path, error.strerror or str(error)) from error
+        raise _refused(path, why(error)) from error
 
 
 def files_in(path: Path, home: Path | None = None) -> dict[str, Path]:
@@ -145,7 +145,7 @@ def files_in(path: Path, home: Path | None = None) -> dict[str, Path]:
             found[name] = file
 
     def stop(error: OSError) -> None:
-        raise _refused(Path(error.filename or path), error.strerror or str(error)) from error
+        raise _refused(Path(error.filename or path), why(error)) from error
 
     def stay_in(part: Path) -> None:
         if not (place := part.resolve()).is_relative_to(home):

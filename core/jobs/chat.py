@@ -221,12 +221,15 @@ class Answered(ChatLine, frozen=True, kw_only=True):
     @property
     def figures(self) -> str:
         """Such as "41 tokens in 1.2 s · 34 tokens/s · CPU, bf16"."""
-        took, where = formats.step_time(self.seconds), f"{device_title(self.device)}, {self.dtype}"
+        took, where = (
+            formats.step_time(self.seconds),
+            formats.enumerated((device_title(self.device), self.dtype)),
+        )
         if not self.tokens or self.seconds <= 0:
-            return f"{took} · {where}"
+            return formats.in_line(took, where)
         wrote = ngettext("{count:,} token in {seconds}", "{count:,} tokens in {seconds}", self.tokens)
         pace = _("{speed} tokens/s").format(speed=formats.three_figures(self.tokens / self.seconds))
-        return f"{wrote.format(count=self.tokens, seconds=took)} · {pace} · {where}"
+        return formats.in_line(wrote.format(count=self.tokens, seconds=took), pace, where)
 
 
 class NotAnswered(ChatLine, frozen=True, kw_only=True):

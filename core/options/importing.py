@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from core.base.errors import OptionsError, Problem
+from core.base.errors import OptionsError, Problem, why
 from core.base.language import _
 from core.options import SCHEMA, Tree
 from core.options.catalogue import put, value_at
@@ -158,7 +158,7 @@ def import_file(path: Path) -> Imported:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else _("not a text file in UTF-8")
+        reason = why(error) if isinstance(error, OSError) else _("not a text file in UTF-8")
         problem = Problem("", _("can't be read: {reason}").format(reason=reason))
         raise OptionsError((problem,), str(path)) from error
     return import_text(text)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from core.base.errors import OptionsError, Problem
+from core.base.errors import OptionsError, Problem, why
 from core.base.files import is_there, load_toml, read_text, write_atomically
 from core.base.formats import items_of
 from core.base.language import _
@@ -53,7 +53,7 @@ def read_tree(path: Path) -> Tree:
         text = read_text(path)
     except OSError as error:
         raise OptionsError(
-            (Problem("", _("This file can't be read: {strerror}").format(strerror=error.strerror)),),
+            (Problem("", _("This file can't be read: {strerror}").format(strerror=why(error))),),
             str(path),
         ) from error
     except UnicodeDecodeError as error:

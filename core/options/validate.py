@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from core.base.errors import Fix, Problem
+from core.base.errors import Fix, Problem, why
 from core.base.files import is_there, why_missing
 from core.base.formats import plain_number
 from core.base.language import _
@@ -223,9 +223,7 @@ def _model_folder(source: str, *, needs_weights: bool) -> Iterator[Problem]:
         try:
             lack = what_lacks(Path(source), needs_weights=needs_weights)
         except OSError as error:
-            message = _("{source} can't be read: {error}").format(
-                source=source, error=error.strerror or error
-            )
+            message = _("{source} can't be read: {error}").format(source=source, error=why(error))
             yield Problem(path, message)
             return
         if lack is not None:

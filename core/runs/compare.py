@@ -179,9 +179,9 @@ def _conclusion(
     error = math.sqrt(max(0.0, high * (1 - high) + low * (1 - low)) / max(count, 1))
     unclear = CERTAIN * error if formats.is_share(name) else ROUNDING * abs(low)
     if best is not None and 0 < abs(high - low) < unclear:
-        found += " " + _("So small a difference may be chance.")
+        found = formats.paragraph(found, _("So small a difference may be chance."))
     if behind:
-        found += " " + _("Not as far, so left out: {behind}.")
+        found = formats.paragraph(found, _("Not as far, so left out: {behind}."))
     on = ngettext("{count} validation example", "{count} validation examples", count)
     return found.format(
         on=on.format(count=formats.count(count)),
@@ -310,7 +310,9 @@ def sweep(options: RunOptions, values: Mapping[str, str]) -> dict[str, RunOption
             f"{names[path]} {value_text(known[path], value_of(one, path) if one else text)}"
             for path, text in chosen
         )
-        problems += (Problem(found.path, f"{words}: {found.message}", found.fixes) for found in refused)
+        problems += (
+            Problem(found.path, formats.titled(words, found.message), found.fixes) for found in refused
+        )
         if one is not None:
             name = f"{asked_title(options)}{TITLE_JOIN}{words}"
             runs[words] = with_changes(one, {"output.name": name})

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from core.base.errors import why
 from core.base.files import open_plain
 from core.runs.events import Event, decode, decode_all, encode
 from core.runs.folder import ExitRecord, RunFolder
@@ -63,7 +64,7 @@ class EventReader:
             self.trouble = ""
         except OSError as error:
             self.is_at_end = True
-            self.trouble = "" if isinstance(error, FileNotFoundError) else f"{self.path}: {error.strerror}"
+            self.trouble = "" if isinstance(error, FileNotFoundError) else f"{self.path}: {why(error)}"
             return []
         complete = block[: block.rfind(b"\n") + 1]
         if not complete and len(block) > LARGEST_LINE:  # a part of a line that is too long to be an event

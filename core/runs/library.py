@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from core.base.errors import OptionsError, Problem, RunFolderError, UserError
+from core.base.errors import OptionsError, Problem, RunFolderError, UserError, why
 from core.base.files import changed_at, write_atomically
 from core.base.language import _
 from core.memory.model import Forecast
@@ -63,7 +63,7 @@ def create(
             write_atomically(folder.forecast_file, msgspec.json.encode(forecast))
     except OSError as error:
         where = error.filename or path or runs_folder
-        raise RunFolderError(_("The run's folder can't be made"), f"{where}: {error.strerror}") from error
+        raise RunFolderError(_("The run's folder can't be made"), f"{where}: {why(error)}") from error
     return folder
 
 

@@ -15,7 +15,7 @@ import msgspec
 import psutil
 
 from core.base import formats
-from core.base.errors import OptionsError, Problem, RunFolderError
+from core.base.errors import OptionsError, Problem, RunFolderError, why
 from core.base.files import is_link, is_plain, locked, remove, write_atomically
 from core.base.language import _
 from core.base.processes import is_frozen, own_program, start_detached
@@ -340,5 +340,5 @@ def _not_started(run: RunFolder, before: bytes | None, cause: Exception) -> RunF
             attempt = run.attempt_kept()
             run.record_exit(ExitRecord(time=time.time(), code=None, reason=str(failure), attempt=attempt))
     except OSError as error:
-        failure.add_note(f"{error.filename}: {error.strerror}")
+        failure.add_note(f"{error.filename}: {why(error)}")
     return failure

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.base.errors import RunFolderError
+from core.base.errors import RunFolderError, why
 from core.base.files import locked
 from core.base.language import _
 from core.options.past_runs import run_folder
@@ -110,9 +110,7 @@ def move_path(path: Path, trash: Trash | None = None) -> None:
     try:
         (trash or send2trash)(path)
     except OSError as error:
-        detail = _("{path} can't be moved to the trash: {strerror}").format(
-            path=path, strerror=error.strerror or error
-        )
+        detail = _("{path} can't be moved to the trash: {strerror}").format(path=path, strerror=why(error))
         raise NoTrashError(_("It could not be moved to the trash"), detail) from error
 
 
@@ -129,7 +127,7 @@ def delete(run: RunFolder) -> None:
             else:
                 shutil.rmtree(run.path)
         except OSError as error:
-            detail = f"{error.filename or run.path}: {error.strerror or error}"
+            detail = f"{error.filename or run.path}: {why(error)}"
             raise RunFolderError(_("Not all of it could be deleted"), detail) from error
 
 

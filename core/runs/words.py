@@ -112,7 +112,7 @@ def phase_text(phase: Phase, detail: str, examples: int) -> str:
         ).format(count=examples)
     if phase is Phase.EVALUATING and detail:
         return _("Evaluating, {batches} batches").format(batches=detail.replace("/", " / "))
-    return f"{phase_title(phase)}: {detail}" if detail else phase_title(phase)
+    return formats.titled(phase_title(phase), detail) if detail else phase_title(phase)
 
 
 # --- Out of memory
@@ -272,7 +272,7 @@ def _of_run(ran: WhatRan, status: RunStatus | None) -> list[Statement]:
 
 def _of_device(ran: WhatRan) -> Iterator[_Line]:
     device = device_title(ran.device)
-    name = device if ran.device_name in ("", ran.device) else f"{device} ({ran.device_name})"
+    name = formats.with_note(device, "" if ran.device_name == ran.device else ran.device_name)
     yield _Line(_("Device"), name, "device.name")
     yield _Line(_("Engine"), ran.engine, "device.backend")
     yield _Line(_("Processes"), ran.parallel, "device.processes")
@@ -303,9 +303,9 @@ def _of_device(ran: WhatRan) -> Iterator[_Line]:
 
 def _of_model(ran: WhatRan) -> Iterator[_Line]:
     trained, total = ran.trainable_parameters, ran.total_parameters
-    share = f" ({100 * trained / max(1, total):.3g} %)" if trained != total else ""
+    share = formats.in_percent(f"{100 * trained / max(1, total):.3g}") if trained != total else ""
     weights = _("{trained:,} of {total:,} parameters").format(trained=trained, total=total)
-    yield _Line(_("Trained"), weights + share)
+    yield _Line(_("Trained"), formats.with_note(weights, share))
     yield _Line(_("Adapter"), ran.adapter)
     if ran.packed_parameters:
         packed = _("{count:,} parameters in {bits} bits")
@@ -322,7 +322,7 @@ def _of_training(ran: WhatRan) -> Iterator[_Line]:
         parts = formats.enumerated(
             f"{dtypes(name)} {formats.memory(count)}" for name, count in ran.optimizer_state.items()
         )
-        state = f"{state} ({parts})"
+        state = formats.with_note(state, parts)
     elif ran.optimizer_state:
         state = _("{size} in {dtype}").format(size=state, dtype=dtypes(next(iter(ran.optimizer_state))))
     yield _Line(_("Optimizer state"), state)
@@ -346,8 +346,7 @@ def _of_data(ran: WhatRan) -> Iterator[_Line]:
     workers = _("none: loaded by the training process")
     if ran.workers:
         count = len(ran.workers)
-        workers = ngettext("{count} process", "{count} processes", count).format(count=count)
-        workers += f" ({ran.worker_start})" if ran.worker_start else ""
+        workers = formats.with_note(formats.counted(count, "process"), ran.worker_start)
     yield _Line(_("Workers"), workers, "data.workers")
     yield _Line(_("Pinned memory"), _("yes") if ran.pinned else "", "data.pin_memory")
 
@@ -433,7 +432,7 @@ def error_text(error: UserError) -> str:
 def fix_text(fix: Fix, run: Path | None = None) -> str:
     """Returns what to try, with the options it sets as `--set` takes them, or the command that does it."""
     how = changes_text(fix.changes) if fix.action is None else _action_text(fix.action, run)
-    return f"  Try: {fix.label}" + (f" ({how})" if how else "")
+    return "  " + _("Try: {label}").format(label=formats.with_note(fix.label, how))
 
 
 def _action_text(action: FixAction, run: Path | None) -> str:
@@ -585,7 +584,7 @@ def _figures(status: RunStatus, finished: RunFinished, record: ExitRecord | None
     ending = ending.format(steps=steps, time=formats.duration(seconds))
     if finished.model_step is not None and finished.model_step < finished.steps:
         ending = _("{ending}; best at step {best:,}").format(ending=ending, best=finished.model_step)
-    yield f"{ending}: {formats.metrics(finished.metrics)}" if finished.metrics else ending
+    yield formats.titled(ending, formats.metrics(finished.metrics)) if finished.metrics else ending
     if status.metrics and not finished.metrics and status.evaluated_at is not None:
         yield _("Last evaluated at step {step:,}: {metrics}").format(
             step=status.evaluated_at, metrics=formats.metrics(status.metrics)

@@ -48,4 +48,4 @@ def progress_text(progress: JobProgress, pace: DownloadPace) -> str:
         parts.append(_("{speed}/s").format(speed=formats.memory(speed)))
     if left is not None:
         parts.append(_("{time} left").format(time=formats.duration(left)))
-    return " · ".join(parts)
+    return formats.in_line(*parts)

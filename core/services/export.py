@@ -12,7 +12,7 @@ import msgspec
 import psutil
 
 from core.base import settings
-from core.base.errors import OptionsError, Problem, UserError
+from core.base.errors import OptionsError, Problem, UserError, why
 from core.base.formats import memory
 from core.base.jobs import EngineJob, JobCancelled, Killable, TellProgress, decoded
 from core.base.language import _
@@ -112,7 +112,7 @@ class Export:
                 staging.rename(target)
             except OSError as error:
                 title = _("The export can't be moved to its folder")
-                raise UserError(title, f"{target}: {error.strerror}") from error
+                raise UserError(title, f"{target}: {why(error)}") from error
             return msgspec.structs.replace(report, path=str(target))
         finally:
             shutil.rmtree(staging, ignore_errors=True)
@@ -196,5 +196,5 @@ def _make_staging(target: Path) -> Path:
         staging.mkdir()
     except OSError as error:
         title = _("The folder of the export can't be created")
-        raise UserError(title, f"{error.filename}: {error.strerror}") from error
+        raise UserError(title, f"{error.filename}: {why(error)}") from error
     return staging

@@ -22,7 +22,7 @@ import psutil
 import pynvml
 
 from core.base import formats, jobs, uv
-from core.base.errors import Fix, UserError
+from core.base.errors import Fix, UserError, why
 from core.base.files import free_bytes, locked, write_atomically
 from core.base.jobs import GpuEnvironment, JobProgress, TellProgress, gpu_environment, gpu_folder, gpu_python
 from core.base.language import _
@@ -213,7 +213,7 @@ class Install:
                 write_atomically(jobs.gpu_marker(), msgspec.json.encode(found))
                 return found
         except OSError as error:
-            raise explain(f"{error.filename or folder}: {error.strerror or error}") from error
+            raise explain(f"{error.filename or folder}: {why(error)}") from error
 
     def kill(self) -> None:
         """Ends the installation; may be called from any thread, also before it has begun."""
@@ -318,7 +318,7 @@ def remove() -> int:
             if folder.is_dir():
                 shutil.rmtree(folder)
         except OSError as error:
-            detail = f"{error.filename or folder}: {error.strerror or error}"
+            detail = f"{error.filename or folder}: {why(error)}"
             raise UserError(_("PyTorch with CUDA could not be deleted completely"), detail) from error
         return before
 

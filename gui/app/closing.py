@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QWidget
 
-from core.base.formats import enumerated
+from core.base.formats import enumerated, paragraph
 from core.base.language import _, isolated, ngettext
 from core.runs import queue
 from core.runs.events import Action
@@ -100,7 +100,7 @@ def question_about(
         )
         if testing:
             lines.append(_("Being tested: {runs}").format(runs=_names(testing)))
-            effects += " " + _("Both end a test without a result.")
+            effects = paragraph(effects, _("Both end a test without a result."))
     elif testing:
         title = ngettext("“{run}” is not finished", "{count} tests are not finished", len(testing))
         goes_on, end = _("The test goes on without this window."), _("End the test")
@@ -116,9 +116,11 @@ def question_about(
         effects = _("Runs that are removed from the queue can be started later.")
     if waiting and (training or testing):
         goes_on = _("All of them go on without this window: each queued run starts in its turn.")
-        effects += " " + _("Queued runs are then removed from the queue; they can be started later.")
+        effects = paragraph(
+            effects, _("Queued runs are then removed from the queue; they can be started later.")
+        )
         lines.append(_("Queued: {runs}").format(runs=_names(waiting)))
-    lines.append(f"{lost if is_shutting_down else goes_on} {effects}")
+    lines.append(paragraph(lost if is_shutting_down else goes_on, effects))
     answers = {Closing.KEEP_TRAINING: keep, Closing.PAUSE: _("Pause"), Closing.STOP: end}
     if is_shutting_down:
         answers.pop(Closing.KEEP_TRAINING)

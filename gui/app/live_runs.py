@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QThread, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QWidget
 
-from core.base.errors import UserError
+from core.base.errors import UserError, why
 from core.base.language import _, isolated
 from core.runs import crash, queue
 from core.runs import start as starting
@@ -150,7 +150,7 @@ class LiveRunsThread(QThread):
                 except UserError as error:
                     self.failed.emit(error)
                 except OSError as error:
-                    self.failed.emit(UserError(str(error.strerror or error), str(error.filename or "")))
+                    self.failed.emit(UserError(why(error), str(error.filename or "")))
 
 
 JUMP_SECONDS = 5.0

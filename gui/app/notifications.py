@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QMainWindow, QSystemTrayIcon
 
-from core.base.formats import enumerated, in_percent
+from core.base.formats import enumerated, in_percent, titled
 from core.base.language import _, isolated
 from core.runs.events import Action, Level
 from core.runs.folder import RunFolder
@@ -111,7 +111,7 @@ def was_asked(end: EndedRun) -> bool:
 
 
 def end_title(end: EndedRun) -> str:
-    return f"{state_title(end.state, stopped_early=end.status.stopped_early)}: {isolated(end.title)}"
+    return titled(state_title(end.state, stopped_early=end.status.stopped_early), isolated(end.title))
 
 
 def outcome(end: EndedRun, most: int | None = None) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 from PySide6.QtCore import QObject, QThread, QTimer, Signal, SignalInstance
 
-from core.base.errors import RunFolderError, UserError
+from core.base.errors import RunFolderError, UserError, why
 from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, Killable, TellProgress, decoded
 from core.base.language import _
 
@@ -146,7 +146,7 @@ _calls: list[Call] = []
 def file_error(error: OSError) -> UserError:
     """Word a file error of a thread for the window."""
     where = f"{error.filename}: " if error.filename else ""
-    return RunFolderError(_("A file can't be read or written"), f"{where}{error.strerror or error}")
+    return RunFolderError(_("A file can't be read or written"), f"{where}{why(error)}")
 
 
 Slot = Callable[..., object] | SignalInstance

@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QBrush, QFont
 from PySide6.QtWidgets import QLabel
 
-from core.base.language import _
+from core.base.language import IS_RIGHT_TO_LEFT, _
 from gui.base.theme import Role, set_role
 from gui.base.tokens import Tokens
 from gui.charts.axes import Canvas, XScale
@@ -115,6 +115,8 @@ class Legend(QLabel):
                     break
         self.setToolTip(tip)
         html = "&nbsp;&nbsp; ".join(_as_html(reading, tokens) for reading in readings)
+        if IS_RIGHT_TO_LEFT:
+            html = f"&rlm;{html}"  # figures alone would begin on the left
         if html != self.text():
             self.setText(html)
 

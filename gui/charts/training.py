@@ -329,7 +329,7 @@ PEAKS = 200
 LEAST_SHARE = 0.005
 """Pauses with a smaller share of the time aren't named in the legend."""
 
-COLOURS = (("others", 1.0), ("run", 0.75), ("activations", 0.75), ("optimizer", 0.75), ("others", 0.4))
+COLOURS = (("others", 1.0), ("run", 0.75), ("activations", 0.75), ("optimizer", 0.75), ("line", 1.0))
 """Of each part, and of the rest: a colour of `gui.base.tokens.Tokens` and its strength over the card."""
 
 

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import Fix
-from core.base.formats import capitalized, counted, enumerated, paragraph
+from core.base.formats import capitalized, counted, enumerated, in_line, paragraph
 from core.base.language import _, ngettext
 from core.jobs.inspect import DataFinding, DataReport, FindingLevel, FoundFile
 from core.options.catalogue import options_by_path
@@ -330,7 +330,7 @@ class DataLine(QWidget):
 def reading_text(report: DataReport) -> str:
     """Return how data was read and how much there is: `2,340 examples · CSV · UTF-8 · header in the first row`."""
     parts = [*counts_of(report), report.format, report.shape, *report.reading.values()]
-    return " · ".join(filter(None, dict.fromkeys(parts)))
+    return in_line(*dict.fromkeys(parts))
 
 
 def counts_of(report: DataReport) -> list[str]:

@@ -31,7 +31,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base.formats import enumerated
+from core.base.formats import enumerated, in_line, paragraph
 from core.base.language import _, ngettext
 from core.jobs.inspect import DataColumn, DataColumnKind, DataReport, Lengths, Seen, SeenPart
 from core.options.choices import Task
@@ -358,7 +358,7 @@ class SeenPane(QWidget):
             facts.append(_("label: {label}").format(label=label))
         if seen.images and self._is_outdated:
             facts = [_("Being updated…"), *facts]
-        self.facts.setText(" · ".join(facts))
+        self.facts.setText(in_line(*facts))
         self._images.setEnabled(not self._is_outdated)
         if seen.images:
             self.before.show_image(_("In the file"), decoded(seen.original), seen.label, seen.file, seen.size)
@@ -482,7 +482,7 @@ class LengthsPane(QWidget):
             else:
                 cut = _("About {count:,} of {rows:,} are truncated at {limit:,} {unit}.")
             rows = sum(lengths.counts)
-            text = f"{cut.format(count=count, rows=rows, limit=limit, unit=unit)} {text}"
+            text = paragraph(cut.format(count=count, rows=rows, limit=limit, unit=unit), text)
         self.text.setText(text)
         self._draw(lengths, limit)
         self._plot.setAccessibleName(_("Lengths of the examples: {text}").format(text=text))

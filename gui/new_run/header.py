@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import OptionsError
+from core.base.formats import titled
 from core.base.language import _, pgettext
 from core.options.catalogue import options_by_path, value_text
 from core.options.choices import Task
@@ -223,7 +224,7 @@ def _groups(imported: Imported) -> list[Group]:
     for item in imported.taken:
         name = item.name if item.value is True else f"{item.name} {item.value}"
         values = (
-            f"{options[path].title}: {value_text(options[path], value)}"
+            titled(options[path].title, value_text(options[path], value))
             for path, value in item.options.items()
         )
         taken.append(TableRow(name, ", ".join(values), sentence(item.note)))

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from core.base.formats import (
     about,
     duration,
+    in_line,
     memory,
     moment,
     paragraph,
@@ -155,7 +156,7 @@ def saving_text(
     if now is FitVerdict.TIGHT and after is FitVerdict.FITS:
         saved = _("{saved}, then with room to spare").format(saved=saved)
     parts = [saved] if slower is None else [saved, slower_text(slower, is_measured=measured is not None)]
-    text = " · ".join(parts)
+    text = in_line(*parts)
     return text if measured is None else _("{text} (measured)").format(text=text)
 
 
@@ -503,7 +504,7 @@ class FitCard(Card):
             return text
         cut = _("about {count:,} of {rows:,} examples are truncated")
         count = cut_by(state.lengths, limit)[0]
-        return f"{text} · {cut.format(count=count, rows=sum(state.lengths.counts))}"
+        return in_line(text, cut.format(count=count, rows=sum(state.lengths.counts)))
 
     def _show_lookup(self) -> None:
         """Show the line about the model's description, where one is missing: in place of that about measuring."""

@@ -10,7 +10,7 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QStackedWidget, QVBoxLayout
 
 from core.base import settings
-from core.base.formats import MISSING, compact_count
+from core.base.formats import MISSING, compact_count, in_line
 from core.base.language import LANGUAGE, SOURCE, _
 from core.options import RunOptions, hub, past_runs
 from core.options.catalogue import options_by_path
@@ -68,13 +68,13 @@ class ListedModel:
             self.licence,
             self.languages,
         )
-        return " · ".join(filter(None, parts))
+        return in_line(*parts)
 
     def brief_facts(self, badge: str) -> str:
         """Return the facts and how the model fits, as short as they are below a heading of the list."""
         size = "" if self.is_here else _("{size:,} MB").format(size=self.megabytes)
         count = _("{count} parameters").format(count=compact_count(self.parameters))
-        return " · ".join(filter(None, (count, size, self.licence, self.languages, badge)))
+        return in_line(count, size, self.licence, self.languages, badge)
 
 
 def listed_models(task: Task, vocabulary: int) -> list[ListedModel]:

@@ -10,7 +10,7 @@ from PySide6.QtGui import QIcon, QPalette
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from core.base.errors import Problem
-from core.base.formats import MISSING, compact_count, counted, enumerated, plain_number, whole_percent
+from core.base.formats import MISSING, compact_count, counted, enumerated, plain_number, titled, whole_percent
 from core.base.language import _, ngettext, pgettext
 from core.jobs.inspect import QUICK_TRY, DataReport, FindingLevel
 from core.memory.model import ModelReport
@@ -319,7 +319,7 @@ def _steps_text(options: RunOptions, length: Extent | None, data: DataReport | N
     if is_packed and data is not None and data.train_rows:
         rows = extent(options, data.rows).trained
         packed = _("{rows:,} examples packed into {packed:,}").format(rows=rows, packed=length.trained)
-        return f"{text}: {packed}"
+        return titled(text, packed)
     return text
 
 

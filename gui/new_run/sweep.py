@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import OptionsError, Problem
-from core.base.formats import compact_count, items_of, plain_number
+from core.base.formats import compact_count, items_of, plain_number, titled
 from core.base.language import _
 from core.benchmark.devices import (
     BATCHES,
@@ -321,7 +321,7 @@ class SweepSheet(Sheet):
         plan = setup.plan()
         if not plan.options:
             raise OptionsError((Problem("", plan.benchmark.rows[0].refusal),))
-        return "\n".join((f"{plan.benchmark.title}: {plan.amount}", *plan.benchmark.notes[:1]))
+        return "\n".join((titled(plan.benchmark.title, plan.amount), *plan.benchmark.notes[:1]))
 
     @property
     def _setup(self) -> Setup | None:

@@ -12,7 +12,7 @@ from subprocess import Popen, TimeoutExpired
 
 from PySide6.QtCore import QObject, QThread, Signal
 
-from core.base.errors import OptionsError, RunFolderError, UserError
+from core.base.errors import OptionsError, RunFolderError, UserError, why
 from core.base.files import is_there, open_plain, read_small
 from core.base.language import _
 from core.options import RunOptions
@@ -115,7 +115,7 @@ def _text_of(path: Path) -> str:
     try:
         return read_small(path)[:LARGEST_SHOWN].decode(errors="replace")
     except OSError as error:
-        return _("{file} can't be read: {reason}").format(file=path, reason=error.strerror)
+        return _("{file} can't be read: {reason}").format(file=path, reason=why(error))
 
 
 @dataclass(frozen=True)
@@ -320,5 +320,5 @@ class RunFollowerThread(QThread):
                     self._run.request(action)
                 except OSError as error:
                     title = _("The run can't be reached")
-                    detail = f"{error.filename}: {error.strerror}"
+                    detail = f"{error.filename}: {why(error)}"
                     self.job_failed.emit(RunFolderError(title, detail))

@@ -45,10 +45,10 @@ class RunFigures(QWidget):
             clear(self._row)
             self._values = [self._add(title) for title, _value in figures]
         self.shown = figures
-        self.setToolTip("\n".join(f"{title}: {value}" for title, value in figures))
+        self.setToolTip("\n".join(formats.titled(title, value) for title, value in figures))
         for (title, value), label in zip(figures, self._values, strict=True):
             label.setText(value)
-            label.setAccessibleName(f"{title}: {value}")
+            label.setAccessibleName(formats.titled(title, value))
 
     def _add(self, title: str) -> QLabel:
         name, figure, column = role_label(Role.MUTED, title), role_label(Role.STRONG), QWidget()
@@ -378,7 +378,7 @@ class RunHeader(QWidget):
         left = words.time_left(facts, time.time())
         places = {Relation.CHAT: _("Run 1 of 2"), Relation.PRETRAINED: _("Run 2 of 2")}
         place = places.get(facts.related.relation)
-        self.time_left.setText(f"{place}: {left}" if place and left else left)
+        self.time_left.setText(formats.titled(place, left) if place and left else left)
         set_role(self.other, None if facts.leads_to_chat else Role.LINK)
         self.other.setText(words.related_text(facts))
         self.other.setVisible(bool(self.other.text()))

@@ -612,7 +612,7 @@ class RunPredictions(QWidget):
         title = _("Your prompt") if example.is_own else _("Input")
         given = example.given if self.markup.isChecked() else example.shown
         cut = _("truncated at the maximum length") if example.is_cut else ""
-        texts = [(" · ".join(filter(None, (title, example.where, cut))), given)] if given else []
+        texts = [(formats.in_line(title, example.where, cut), given)] if given else []
         if self.photo.isHidden() and (example.image or example.file):
             texts = [(_("File") if example.file else _("Image"), example.name)]
         read = [(_("What the model read"), example.given)] if cut else []

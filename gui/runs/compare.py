@@ -405,7 +405,9 @@ class CompareTable(QFrame):
         least = NARROWEST_LETTERS * metrics.averageCharWidth() + 2 * SPACING
         self.view.setColumnWidth(0, first)
         for column in range(1, len(names) + 1):
-            self.view.setColumnWidth(column, max(share, least))
+            self.view.setColumnWidth(
+                column, max(share, min(least, self.view.sizeHintForColumn(column) + SPACING))
+            )
 
 
 class ComparePage(QWidget):

@@ -11,7 +11,7 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QLineEdit, QMenu, QStackedWidget, QWidget
 
 from core.base import formats
-from core.base.errors import OptionsError, UserError
+from core.base.errors import OptionsError, UserError, why
 from core.base.language import _, ngettext
 from core.options import Tree, past_runs, run_file
 from core.options.past_runs import RunNotes
@@ -270,7 +270,7 @@ class RunsPage(QWidget):
 
     def _on_reading_failed(self, error: OSError) -> None:
         self._why_empty = _("The runs can't be listed.\n{file}: {reason}").format(
-            file=error.filename or self._runs_folder(), reason=error.strerror or error
+            file=error.filename or self._runs_folder(), reason=why(error)
         )
         self.model.show([])
         self._show_count()

@@ -134,7 +134,7 @@ class RunsPanel(Card):
             parts = [_("No run selected")]
         if size is not None and runs:
             parts.append(_("{size} on disk").format(size=formats.memory(size)))
-        self.words.setText(" · ".join(parts))
+        self.words.setText(formats.in_line(*parts))
 
     def _show_buttons(self) -> None:
         count = len(self._runs)

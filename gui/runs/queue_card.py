@@ -8,7 +8,8 @@ from pathlib import Path
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
 
-from core.base.language import _, isolated
+from core.base.formats import in_line
+from core.base.language import _
 from core.runs.queue import LiveRun, Move
 from core.runs.words import awaited_text
 from gui.base.theme import Role
@@ -62,9 +63,7 @@ class QueueCard(Card):
     def _add_row(self, grid: QGridLayout, place: int, live: LiveRun) -> None:
         grid.addWidget(role_label(Role.MUTED, f"{place + 1}"), place, 0)
         waits_for = awaited_text(live.awaited) if live.awaited is not None and live.awaited.is_source else ""
-        grid.addWidget(
-            ElidedLabel(" · ".join(filter(None, (isolated(self._titles[place]), waits_for)))), place, 1
-        )
+        grid.addWidget(ElidedLabel(in_line(self._titles[place], waits_for)), place, 1)
         for column, button in enumerate(self._row_buttons(place, live), FIRST_BUTTON):
             self._buttons[live.run.path, column] = button
             button.setAccessibleName(f"{button.text()}: {self._titles[place]}")

@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDialogButtonBox, QFormLayout, QLineEdit, QWidget
 
 from core.base import formats, settings
-from core.base.errors import ComputerError, UserError
+from core.base.errors import ComputerError, UserError, why
 from core.base.jobs import JobCancelled, JobProgress
 from core.base.language import _, isolated
 from core.hosts import computers, install
@@ -70,7 +70,7 @@ class ComputerSheet(Sheet):
         except UserError as error:
             self.strip.show_error(error)
         except OSError as error:
-            self.strip.show_error(UserError(str(error.strerror or error), str(error.filename or "")))
+            self.strip.show_error(UserError(why(error), str(error.filename or "")))
         else:
             self.saved.emit(name)
             self.accept()
@@ -171,7 +171,7 @@ class ComputerRow(QWidget):
         checked, is_busy, had_focus = self.computer.checked, self._work.is_running, self.cancel.hasFocus()
         obstacles = install.obstacles(self.computer, checked) if checked is not None else []
         first, failure = next(iter(obstacles), None), self._work.failure
-        self.place.setText(f"{self.computer.address} · {self.computer.folder}")
+        self.place.setText(formats.in_line(self.computer.address, self.computer.folder))
         self.found.setText(found_text(checked, first))
         self.found.setHidden(failure is not None)
         for part in (self.step, self.bar, self.cancel):
@@ -204,7 +204,7 @@ def found_text(checked: CheckedComputer | None, obstacle: ComputerError | None) 
     free = _("{size} free").format(size=formats.memory(checked.free)) if checked.free is not None else ""
     when = _("checked {time}").format(time=formats.moment(checked.time)) if checked.time else ""
     state = _("Ready") if obstacle is None else obstacle.title
-    return " · ".join(filter(None, (state, *titles, checked.system, free, when)))
+    return formats.in_line(state, *titles, checked.system, free, when)
 
 
 class ComputersCard(Card):

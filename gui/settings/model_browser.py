@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from core.base import formats
 from core.base.errors import UserError
-from core.base.formats import MISSING
+from core.base.formats import MISSING, paragraph
 from core.base.language import _
 from core.jobs import hub as hub_jobs
 from core.options import hub
@@ -85,7 +85,7 @@ def explanation(found: hub_jobs.Found, *, signed_in: bool) -> str:
         return text
     terms = _("Its owner asks you to accept terms. Open its page, sign in and accept them.")
     if not signed_in:
-        terms += " " + _("Then enter your token in Hone.")
+        terms = paragraph(terms, _("Then enter your token in Hone."))
     return f"{terms}\n{text}"
 
 
@@ -117,7 +117,7 @@ class HubDetails(QFrame):
             return
         self._name.setText(found.id)
         licence = _("licence {name}").format(name=found.licence) if found.licence else ""
-        self._facts.setText(" · ".join(filter(None, (found.purpose.replace("-", " "), licence))))
+        self._facts.setText(formats.in_line(found.purpose.replace("-", " "), licence))
         for label, text in (
             (self.refusal, found.refusal),
             (self.text, explanation(found, signed_in=signed_in)),

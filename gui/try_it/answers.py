@@ -10,7 +10,7 @@ from pathlib import Path
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, QPoint, Qt
 from PySide6.QtWidgets import QFileDialog, QHeaderView, QMenu, QTableView, QVBoxLayout, QWidget
 
-from core.base.errors import UserError
+from core.base.errors import UserError, why
 from core.base.language import _, ngettext
 from core.jobs.chat import Answered
 from gui.base.files import add_file_actions, reveal
@@ -162,7 +162,7 @@ class FileAnswers(QWidget):
         try:
             shutil.copyfile(self._table, path)
         except OSError as error:
-            self._failed(UserError(_("The answers can't be saved"), f"{path}: {error.strerror}"))
+            self._failed(UserError(_("The answers can't be saved"), f"{path}: {why(error)}"))
         else:
             self.show_notes(_("Saved as {path}").format(path=path))
 

@@ -452,4 +452,4 @@ class ModelColumn(Card):
         self._show_state()
 
     def _show_state(self, *words: str) -> None:
-        self.state.setText(" · ".join(filter(None, (which_text(self.which), *words))))
+        self.state.setText(formats.in_line(which_text(self.which), *words))

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base.formats import ascii_digits, in_percent, items_of, plain_number
+from core.base.formats import ascii_digits, in_percent, items_of, plain_number, titled, with_note
 from core.base.language import _
 from core.options import RunOptions
 from core.options.backend_rules import left_to_torch
@@ -77,7 +77,7 @@ class Offer:
 
         def title(choice: Choice) -> str:
             if automatic and choice.value == "auto":
-                return f"{choice.title} ({titles[automatic.value]})"
+                return with_note(choice.title, titles[automatic.value])
             return choice.title
 
         return [
@@ -137,7 +137,7 @@ def refused(segments: Iterable[Segment], subject: str = "") -> Refused:
         if reason[0].isupper():  # a sentence by itself
             lines.append(reason)
         else:
-            lines.append(f"{titles[0]} {reason}" if len(titles) == 1 else f"{' · '.join(titles)}: {reason}")
+            lines.append(f"{titles[0]} {reason}" if len(titles) == 1 else titled(" · ".join(titles), reason))
     if len(lines) < 2:
         return Refused(lines[0] if lines else "")
     titles = [title for titles in titles_by_reason.values() for title in titles]

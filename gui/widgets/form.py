@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import Problem
-from core.base.formats import capitalized
+from core.base.formats import capitalized, titled
 from core.base.language import _
 from core.options import SCHEMA, RunOptions, Tree
 from core.options.catalogue import is_changed, options_by_path, unit_beside, unit_of, value_at, value_text
@@ -384,7 +384,7 @@ class Form(QObject):
         changed = self.changed_from()
         for path, row in self._rows.items():
             start = changed.get(path)
-            row.set_changed(f"{start.origin}: {value_text(row.field.option, start.value)}" if start else "")
+            row.set_changed(titled(start.origin, value_text(row.field.option, start.value)) if start else "")
             row.show_unit()
         relevant = frozenset(path for path, row in self._rows.items() if self.applies(row.field.option))
         if relevant != self._relevant:

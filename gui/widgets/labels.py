@@ -11,6 +11,7 @@ from PySide6.QtGui import QColor, QFocusEvent, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QMenu, QPushButton, QSizePolicy, QStyle, QToolButton, QWidget
 
 from core.base import language
+from core.base.formats import titled
 from core.base.language import IS_RIGHT_TO_LEFT, LANGUAGE, SOURCE, _
 from core.jobs.chat import Word
 from gui.base.theme import GUIDE, Role, Theme, set_flag, set_role
@@ -215,7 +216,7 @@ def _glossary() -> dict[str, str]:
     """The lines of the guide's glossary by their words, the longest words first."""
     text = (GUIDE / "glossary.md").read_text("utf-8")
     rows = re.findall(r"^\| (.+?) \| (.+?) \|$", text, re.MULTILINE)[1:]
-    lines = {word.lower(): f"{word}: {meaning}" for words, meaning in rows for word in words.split(", ")}
+    lines = {word.lower(): titled(word, meaning) for words, meaning in rows for word in words.split(", ")}
     lines = {word: line for word, line in lines.items() if len(word) > 1}  # in Chinese, part of many others
     return dict(sorted(lines.items(), key=lambda pair: -len(pair[0])))
 

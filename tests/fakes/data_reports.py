@@ -7,6 +7,8 @@ from typing import Any
 from PIL import Image
 
 from core.base.errors import Fix
+from core.base.formats import counted
+from core.base.language import _
 from core.jobs.inspect import (
     DataColumn,
     DataColumnKind,
@@ -17,7 +19,7 @@ from core.jobs.inspect import (
     Seen,
     SeenPart,
 )
-from core.options.choices import Task
+from core.options.choices import Speaker, Task
 
 INSTRUCTIONS = (
     ("Name three primary colours.", "", "Red, blue and yellow."),
@@ -51,34 +53,44 @@ CHAT_FINDINGS = (
     DataFinding(
         code="unknown-role",
         level=FindingLevel.PROBLEM,
-        message="2 rows: a message with the unknown role “bob”.",
+        message=_("{rows}: a message with the unknown role “{detail}”.").format(
+            rows=counted(2, "row"), detail="bob"
+        ),
         count=2,
         rows=(4, 17),
         fixes=(
-            Fix("Read “bob” as the assistant", {"data.roles": {"bob": "assistant"}}),
-            Fix("Read “bob” as the user", {"data.roles": {"bob": "user"}}),
+            Fix(
+                _("Read “{name}” as {role}").format(name="bob", role=Speaker.ASSISTANT.in_words),
+                {"data.roles": {"bob": "assistant"}},
+            ),
+            Fix(
+                _("Read “{name}” as {role}").format(name="bob", role=Speaker.USER.in_words),
+                {"data.roles": {"bob": "user"}},
+            ),
         ),
     ),
     DataFinding(
         code="empty-answer",
         level=FindingLevel.PROBLEM,
-        message="3 rows: an empty answer, or none.",
+        message=_("{rows}: an empty answer, or none.").format(rows=counted(3, "row")),
         count=3,
         rows=(61, 208, 764),
-        fixes=(Fix("Fill in these answers, or delete the rows"),),
+        fixes=(Fix(_("Leave out all examples that can't be used")),),
     ),
     DataFinding(
         code="cut-answer",
         level=FindingLevel.WARNING,
-        message="7 rows: an answer that is cut off at 512 tokens.",
+        message=_("{rows}: an answer that is truncated at {detail} tokens.").format(
+            rows=counted(7, "row"), detail=512
+        ),
         count=7,
         rows=(12, 88, 130, 401, 402, 655, 900),
-        fixes=(Fix("Raise to 640", {"data.max_length": 640}),),
+        fixes=(Fix(_("Use {count:,} tokens").format(count=640), {"data.max_length": 640}),),
     ),
     DataFinding(
         code="duplicates",
         level=FindingLevel.WARNING,
-        message="14 rows repeat an earlier one.",
+        message=_("{rows}: the same as an earlier one.").format(rows=counted(14, "row")),
         count=14,
         rows=(44, 45, 90, 91, 92),
     ),
@@ -118,10 +130,14 @@ def _preference(source: str) -> DataReport:
 
 
 def _pairs(source: str) -> DataReport:
-    head = {"encoding": "UTF-8 with a byte order mark", "delimiter": "delimiter tab", "quoting": "no quoting"}
+    head = {
+        "encoding": _("UTF-8 with a byte order mark"),
+        "delimiter": _("delimiter tab"),
+        "quoting": _("no quoting"),
+    }
     return _table(
         *(source, "TSV", 4076, ("sentence1", "sentence2", "same"), PARAPHRASES),
-        reading={**head, "header": "header in the first row"},
+        reading={**head, "header": _("header in the first row")},
         preview_rows=tuple(range(2, 202)),
         text_columns=("sentence1", "sentence2"),
         label_column="same",
@@ -145,7 +161,7 @@ def _pairs(source: str) -> DataReport:
 def _scores(source: str) -> DataReport:
     return _table(
         *(source, "CSV", 5749, ("text", "score"), SCORES),
-        reading={"encoding": "Latin-1", "delimiter": "delimiter semicolon", "header": "no header"},
+        reading={"encoding": "Latin-1", "delimiter": _("delimiter semicolon"), "header": _("no header")},
         text_columns=("text",),
         label_column="score",
         lengths=bell(middle=21, spread=0.4, longest=77, samples=5749, limit=128, cut=0),

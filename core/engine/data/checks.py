@@ -205,7 +205,7 @@ def refuse_problems(path: Path, findings: Iterable[DataFinding], usable: int) ->
         return
     if usable:
         problems = list(offered(problems))
-    messages = [f"{problem.message} ({problem.where})" for problem in problems[:MOST_PROBLEMS]]
+    messages = [formats.with_note(problem.message, problem.where) for problem in problems[:MOST_PROBLEMS]]
     if len(problems) > MOST_PROBLEMS:
         messages.append(_("Further kinds of problems: {count}.").format(count=len(problems) - MOST_PROBLEMS))
     fixes: list[Fix] = []
@@ -221,7 +221,7 @@ def refuse_problems(path: Path, findings: Iterable[DataFinding], usable: int) ->
 def noted(findings: Iterable[DataFinding]) -> tuple[str, ...]:
     """Returns the notes of a run about rows that it leaves out."""
     return tuple(
-        f"{finding.message} ({finding.where})"
+        formats.with_note(finding.message, finding.where)
         for finding in findings
         if finding.level is FindingLevel.WARNING
     )

@@ -22,7 +22,7 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from core.base import formats
-from core.base.errors import DataError, Fix
+from core.base.errors import DataError, Fix, why
 from core.base.files import open_plain
 from core.base.language import _, ngettext
 from core.engine.data.alike import LEAST_SIDE, look_of
@@ -142,7 +142,7 @@ def explained(error: Exception) -> str:
         return str(error)
     if isinstance(error, TOO_LARGE):
         return _("more than {count} million pixels").format(count=MAX_PIXELS // 10**6)
-    return (error.strerror if isinstance(error, OSError) else "") or DAMAGED_TEXT
+    return why(error) if isinstance(error, OSError) and error.strerror else DAMAGED_TEXT
 
 
 TOO_LARGE = (TooLarge, Image.DecompressionBombError, Image.DecompressionBombWarning)

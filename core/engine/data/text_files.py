@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base.ceiling import RESERVE, RESERVE_SHARE, Pace, reading, say
-from core.base.errors import DataError, Fix
+from core.base.errors import DataError, Fix, why
 from core.base.files import in_unicode, open_plain
 from core.base.formats import memory
 from core.base.language import _
@@ -440,7 +440,7 @@ def unreadable(path: Path, error: OSError) -> DataError:
         advice = _("Change its permissions so that you can read it, or copy it to a folder of yours")
     return DataError(
         _("{name} can't be read").format(name=path.name),
-        f"{path}: {error.strerror or error}.",
+        f"{path}: {why(error)}.",
         (Fix(advice),),
     )
 

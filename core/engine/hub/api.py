@@ -11,7 +11,7 @@ from huggingface_hub import DatasetInfo, ModelInfo, constants, errors, get_sessi
 from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
 from huggingface_hub.utils import build_hf_headers, hf_raise_for_status  # type: ignore[attr-defined]
 
-from core.base.errors import DataError, ModelError, UserError
+from core.base.errors import DataError, ModelError, UserError, why
 from core.base.language import _
 from core.engine.hub.token import find_token
 from core.options import hub
@@ -130,7 +130,7 @@ def _unreachable(error: Exception) -> str:
 def _first_line(error: Exception) -> str:
     """Returns the first line of an error's text, or its type."""
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        return f"{error.filename}: {why(error)}" if error.filename else why(error)
     lines = str(error.__cause__ or error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from core.base.errors import DataError, Fix, Problem
-from core.base.formats import enumerated, paragraph
+from core.base.formats import enumerated, paragraph, titled, with_note, without_stop
 from core.base.language import _, isolated
 from core.engine.data.alike import are_alike, pairs_alike
 from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH, offered
@@ -386,11 +386,11 @@ def _finding(kind: FindingKind, images: Images, flagged: Sequence[tuple[int, str
     names = []
     for index, reason in flagged[:NAMED]:
         name = _named(images, index)
-        names.append(f"{name} ({reason})" if reason else name)
+        names.append(with_note(name, reason))
     listed = enumerated(names)
     if len(flagged) > NAMED:
         listed = _("{names} and {more:,} more").format(names=listed, more=len(flagged) - NAMED)
-    message = f"{kind.message(len(flagged), 'image').rstrip('.')}: {listed}."
+    message = paragraph(titled(without_stop(kind.message(len(flagged), "image")), listed))
     return DataFinding(
         code=kind.code,
         level=kind.level,

@@ -14,7 +14,7 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
 from core.base.ceiling import Pace, reading
-from core.base.errors import Fix, ModelError
+from core.base.errors import Fix, ModelError, why
 from core.base.formats import capitalized, paragraph
 from core.base.language import _
 from core.engine.devices.computing import is_out_of_memory
@@ -51,9 +51,7 @@ def check_folder(folder: Path, *, needs_weights: bool) -> None:
     try:
         lack = what_lacks(folder, needs_weights=needs_weights)
     except OSError as error:
-        raise ModelError(
-            _("{name} can't be read").format(name=name), f"{folder}: {error.strerror}"
-        ) from error
+        raise ModelError(_("{name} can't be read").format(name=name), f"{folder}: {why(error)}") from error
     if lack is Lack.SAFE_WEIGHTS:
         raise only_pickled_weights(name, str(folder))
     if lack is not None:

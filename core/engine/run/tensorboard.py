@@ -8,6 +8,7 @@ from pathlib import Path
 from tensorboardX.proto import event_pb2, summary_pb2
 from tensorboardX.record_writer import RecordWriter
 
+from core.base.errors import why
 from core.base.language import _
 from core.engine.reporter import Reporter
 from core.runs.events import Evaluated, Event, StepFinished
@@ -78,7 +79,7 @@ class TensorBoardFiles:
         self._reporter.warn(
             "tensorboard-stopped",
             _("TensorBoard's files are no longer written"),
-            _("{error}. Hone's own charts are not affected.").format(error=error.strerror),
+            _("{error}. Hone's own charts are not affected.").format(error=why(error)),
         )
 
 

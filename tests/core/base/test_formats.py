@@ -90,3 +90,23 @@ def test_columns_line_up_with_letters_that_take_two_places_or_none():
     lines = formats.table(("Name", "As"), rows).splitlines()
     assert [formats.columns(line[: line.index("x")]) for line in lines[1:]] == [8, 8, 8]
     assert lines[0] == "NAME    AS"
+
+
+def test_sentences_get_their_stops_and_empty_ones_are_left_out():
+    assert (
+        formats.paragraph("It ran", "", "Why? (See the log.)", "“Digits”")
+        == "It ran. Why? (See the log.) “Digits”."
+    )
+    assert formats.paragraph("", "") == ""
+    assert formats.without_stop("It ran.") == formats.without_stop("It ran。") == "It ran"
+
+
+def test_lists_are_read_with_the_comma_of_any_language():
+    assert formats.items_of("1, 2،3、4，5,,") == ["1", "2", "3", "4", "5"]
+    assert formats.items_of(" ") == []
+
+
+def test_facts_stand_beside_each_other():
+    assert formats.in_line("3 runs", "", "12 MB") == "3 runs · 12 MB"
+    assert formats.in_line("تشغيل", "12 MB") == "\u2068تشغيل\u2069 · 12 MB"
+    assert formats.in_line("") == ""

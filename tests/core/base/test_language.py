@@ -79,3 +79,29 @@ def test_settings_that_name_no_language_leave_the_systems(tmp_path, content):
 )
 def test_a_command_line_begins_with_its_language(arguments, language, rest):
     assert split_off(arguments) == (language, rest)
+
+
+SET = """
+from core.base import formats
+print(formats.paragraph("一", "二。"))
+print(formats.titled("a", formats.enumerated("bc")))
+print(ascii(formats.in_line("x", "y")))
+print(formats.share(0.5).strip("\\u2068\\u2069"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ("en", ["一. 二。", "a: b, c", "'x \\xb7 y'", "50.0 %"]),
+        ("zh_CN", ["一。二。", "a：b、c", "'x \\xb7 y'", "50.0%"]),
+        ("ar", ["一. 二。", "\u200fa: b، c", "'\\u200f\\u2068x\\u2069 \\xb7 \\u2068y\\u2069'", "50.0%"]),
+    ],
+)
+def test_sentences_lists_and_facts_are_set_as_the_language_does(tmp_path, code, lines):
+    environment = {**os.environ, "HONE_LANGUAGE": code, "HONE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-X", "utf8", "-c", SET]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, encoding="utf-8", check=True
+    )
+    assert done.stdout.splitlines() == lines

@@ -65,10 +65,10 @@ def test_methods_are_compared_with_plain():
         ("Epoch", 0): ["2 min 08 s", "1 min 04 s", "2 min 08 s"],
         ("Step", 0): ["1.00 s", "500 ms", "1.00 s"],
         ("Examples/s", 0): ["4.00", "8.00", "4.00"],
-        ("IQR", 0): ["", "", "3.81 – 4.21"],
-        ("vs. baseline", 0): ["1.00 ×", "2.00 ×", "1.00 ×"],
+        ("Quartiles", 0): ["", "", "3.81 – 4.21"],
+        ("Speed vs. baseline", 0): ["1.00 ×", "2.00 ×", "1.00 ×"],
         ("Peak memory", 0): ["800 MB", "200 MB", "400 MB"],
-        ("vs. baseline", 1): ["1.00 ×", "0.25 ×", "0.50 ×"],
+        ("Memory vs. baseline", 0): ["1.00 ×", "0.25 ×", "0.50 ×"],
     }.items():
         assert column(methods(), title, place) == [*texts, None, None, None]
 
@@ -76,10 +76,10 @@ def test_methods_are_compared_with_plain():
 def test_devices_are_compared_with_the_first_of_their_group():
     both = devices()
     assert column(both, "Setting") == ["CPU", "MPS", "CPU", "MPS"]
-    assert column(both, "vs. CPU") == ["1.00 ×", "2.00 ×", "1.00 ×", "2.00 ×"]
+    assert column(both, "Speed vs. CPU") == ["1.00 ×", "2.00 ×", "1.00 ×", "2.00 ×"]
     assert column(both, "First loss") == ["2.31"] * 4
     failed = devices(seconds=(), problem="It was killed.")
-    assert column(failed, "vs. CPU") == [None, "", "1.00 ×", "2.00 ×"]
+    assert column(failed, "Speed vs. CPU") == [None, "", "1.00 ×", "2.00 ×"]
     assert table_of(failed).lines[0].cells == ("ResNet-18, batch 4, CPU",)
 
 

@@ -108,7 +108,7 @@ def test_findings_are_counted_and_have_buttons_and_links(qtbot):
     pane.show_findings(CHAT_FINDINGS)
     assert pane.summary.text() == "2 problems, 2 warnings"
     texts = [button.text() for button in pane.findChildren(QAbstractButton)]
-    assert texts == ["Read “bob” as the assistant", "Read “bob” as the user", "Raise to 640"]
+    assert texts == ["Read “bob” as the assistant", "Read “bob” as the user", "Use 640 tokens"]
     links.show_findings((CHAT_FINDINGS[0], replace(CHAT_FINDINGS[0], in_eval=True)), frozenset({4, 17}))
     labels = [label.text() for label in links.findChildren(QLabel) if "bob" in label.text()]
     assert ["href" in text for text in labels] == [True, False], "rows of the evaluation data are elsewhere"
