@@ -24,10 +24,14 @@ import msgspec
 from core.base.language import _, ngettext, translated
 
 OF_SYSTEM = (
+    _("Device or resource busy"),
+    _("Directory not empty"),
+    _("Disk quota exceeded"),
     _("File exists"),
     _("File name too long"),
     _("File too large"),
     _("Input/output error"),
+    _("Invalid argument"),
     _("Is a directory"),
     _("No such file or directory"),
     _("No space left on device"),
@@ -35,6 +39,7 @@ OF_SYSTEM = (
     _("Operation not permitted"),
     _("Permission denied"),
     _("Read-only file system"),
+    _("Too many levels of symbolic links"),
 )
 """What Linux and macOS say in English; Windows says it in its language."""
 

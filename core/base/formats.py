@@ -336,9 +336,8 @@ def enumerated(items: Iterable[str]) -> str:
 def in_line(*parts: str) -> str:
     """Returns facts beside each other; empty ones are left out."""
     line = " · ".join(isolated(part) for part in parts if part)
-    return (
-        f"\u200f{line}" if line and IS_RIGHT_TO_LEFT else line
-    )  # as the first letter would have it otherwise
+    # The line would have the direction of its first letter.
+    return f"\u200f{line}" if line and IS_RIGHT_TO_LEFT else line
 
 
 def with_note(text: str, note: str) -> str:
@@ -421,7 +420,7 @@ def places(row_word: str, numbers: Sequence[int], count: int = 1) -> str:
         "record": ngettext("example {numbers}", "examples {numbers}", count),
         "row": ngettext("row {numbers}", "rows {numbers}", count),
     }[row_word]
-    return template.format(numbers=", ".join(f"{number:,}" for number in numbers))
+    return template.format(numbers=enumerated(f"{number:,}" for number in numbers))
 
 
 def full_moment(unix_seconds: float | None) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+from core.base.errors import why
 from core.base.language import _
 from core.base.processes import foreign_environment, is_frozen
 
@@ -78,7 +79,7 @@ def why_not_converted(python: str, converter: Path, hold: Hold) -> str:
                 reason = _("no answer within {seconds:.0f} s").format(seconds=CONVERTER_SECONDS)
                 return _unusable(python, reason)
     except OSError as error:
-        return _unusable(python, error.strerror or "")
+        return _unusable(python, why(error))
     if missing := MISSING.search(said):
         return lacks_module(python, missing[1])
     if process.returncode:

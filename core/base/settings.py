@@ -83,7 +83,7 @@ def read() -> tuple[Settings, UserError | None]:
         settings = msgspec.json.decode(content, type=Settings)
     except msgspec.MsgspecError as error:
         copy = path.with_suffix(".damaged.json")
-        details = [_("New runs go to {folder}.").format(folder=runs_folder(Settings())), f"{error}."]
+        details = [_("New runs go to {folder}.").format(folder=runs_folder(Settings())), str(error)]
         with contextlib.suppress(OSError):
             write_atomically(copy, content)
             details.insert(0, _("They were saved as {copy}.").format(copy=copy))

@@ -223,5 +223,5 @@ def _problem(run: RunFolder, status: RunStatus, state: State) -> str:
     """Returns why a run has no figures, or not all; empty if it has finished, or goes on."""
     errors = [message for message in status.messages.values() if message.level is Level.ERROR]
     if errors:
-        return " ".join(f"{errors[0].title.rstrip('.:')}. {errors[0].detail}".split())
+        return " ".join(formats.paragraph(errors[0].title.rstrip(":"), errors[0].detail).split())
     return crash_of(run, status, run.exit_record()).title if state is State.CRASHED else ""

@@ -272,7 +272,7 @@ def text(result: Result, *, with_published: bool = False) -> str:
 
 def how_measured(result: Result, *, with_published: bool = False) -> list[str]:
     """Returns sentences on devices, versions and time, and the notes of the benchmark."""
-    devices = ", ".join(dict.fromkeys(one.device for one in result.measured if one.device))
+    devices = formats.enumerated(dict.fromkeys(one.device for one in result.measured if one.device))
     versions = {f"{name} {number}": None for one in result.measured for name, number in one.versions.items()}
     counts = [len(one.seconds) for one in result.measured] or [0]
     few, most = formats.count(min(counts)), formats.count(max(counts))
@@ -284,7 +284,7 @@ def how_measured(result: Result, *, with_published: bool = False) -> list[str]:
     begun = min((one.begun for one in result.measured if one.begun is not None), default=None)
     lines = [
         _("Measured on {device}.").format(device=devices) if devices else "",
-        _("With {versions}.").format(versions=", ".join(versions)) if versions else "",
+        _("With {versions}.").format(versions=formats.enumerated(versions)) if versions else "",
         how.format(
             when=formats.full_moment(begun),
             count=result.benchmark.warm_up,
@@ -326,7 +326,7 @@ def _published(kind: BenchmarkKind, one: Figures, first: Figures) -> str | None:
 
 
 def _one_line(words: str) -> str:
-    return " ".join(words.split()).rstrip(".")
+    return formats.without_stop(" ".join(words.split()))
 
 
 # --- The conclusion

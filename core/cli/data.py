@@ -280,7 +280,7 @@ def _summary(report: DataReport) -> str:
 
 
 def _task_text(report: DataReport, task: Task) -> str:
-    text = f"{task.label} (--task {task}): {task.help}"
+    text = formats.titled(formats.with_note(task.label, f"--task {task}"), task.help)
     if report.suits is None or report.suits is task:
         return text
     other = _("It looks more like data for {label} (--task {task}).")

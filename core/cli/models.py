@@ -357,7 +357,7 @@ def list_formats(run: RunFolder, *, as_json: bool) -> int:
         refused = _("Not on this computer: {reason}") if offer.suits else _("Not for this run: {reason}")
         refusal = refused.format(reason=offer.refusal) if offer.refusal else offer.caution
         sizes = [f"{one.numbers} {formats.memory(one.size)}" for one in offer.formats if one.size]
-        lines += [f"{offer.kind:<11} {title}. {purpose}"]
+        lines += [f"{offer.kind:<11} " + formats.paragraph(title, purpose)]
         about = _("About: {sizes}").format(sizes=formats.enumerated(sizes))
         lines += [f"{'':<11} {about}"] if sizes else []
         lines += [f"{'':<11} {refusal}\n" if refusal else ""]

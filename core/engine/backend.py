@@ -51,7 +51,7 @@ def choose(options: RunOptions) -> tuple[Backend, str]:
     if reason and must:
         usual = {path: options_by_path()[path].default for path in only_with_mlx(options)}
         fix = Fix(USE_TORCH.label, {**USE_TORCH.changes, **usual})
-        raise error(_("MLX can't train this run"), f"{capitalized(reason)}.", (fix,))
+        raise error(_("MLX can't train this run"), paragraph(capitalized(reason)), (fix,))
     if reason:
         return Backend.TORCH, f"torch: {reason}"
     return Backend.MLX, AS_ASKED if must else f"mlx: {automatic.reason}"

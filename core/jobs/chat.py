@@ -221,10 +221,8 @@ class Answered(ChatLine, frozen=True, kw_only=True):
     @property
     def figures(self) -> str:
         """Such as "41 tokens in 1.2 s · 34 tokens/s · CPU, bf16"."""
-        took, where = (
-            formats.step_time(self.seconds),
-            formats.enumerated((device_title(self.device), self.dtype)),
-        )
+        took = formats.step_time(self.seconds)
+        where = formats.enumerated((device_title(self.device), self.dtype))
         if not self.tokens or self.seconds <= 0:
             return formats.in_line(took, where)
         wrote = ngettext("{count:,} token in {seconds}", "{count:,} tokens in {seconds}", self.tokens)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from core.base.errors import Fix
-from core.base.formats import enumerated, in_percent, plain_number
+from core.base.formats import in_percent, plain_number
 from core.base.language import _
 from core.options import SECTIONS, RunOptions, Tree
 from core.options.choices import Task
@@ -126,7 +126,7 @@ def value_text(option: Option, value: Any) -> str:
         case ((OptionKind.WHOLE | OptionKind.NUMBER), (int() | float())) if not isinstance(value, bool):
             return number_words(option, value)
         case OptionKind.TEXTS, (list() | tuple()):
-            return enumerated(map(str, value))
+            return ", ".join(map(str, value))
         case OptionKind.PAIRS, dict():
             return ", ".join(f"{name} = {text}" for name, text in value.items())
         case OptionKind.TEXT, "auto" if option.default == "auto":

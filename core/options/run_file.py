@@ -13,7 +13,6 @@ import tomli_w
 
 from core.base.errors import OptionsError, Problem, why
 from core.base.files import is_there, load_toml, read_text, write_atomically
-from core.base.formats import items_of
 from core.base.language import _
 from core.base.places import without_tilde
 from core.options import DELETED, RENAMED, SECTIONS, RunOptions, Tree
@@ -199,7 +198,7 @@ def parse_value(path: str, text: str) -> Any:
         case OptionKind.SWITCH:
             text = text.lower()
         case OptionKind.TEXTS if not text.startswith("["):
-            return items_of(text)
+            return [part.strip() for part in text.split(",") if part.strip()]
         case OptionKind.PAIRS if not text.startswith("{"):
             return pairs(text)
     try:
@@ -210,7 +209,7 @@ def parse_value(path: str, text: str) -> Any:
 
 def pairs(text: str) -> dict[str, str]:
     """Parses `name=value, name=value`; a part without `=` gets an empty value."""
-    parts = (part.partition("=") for part in items_of(text))
+    parts = (part.partition("=") for part in text.split(",") if part.strip())
     return {name.strip(): value.strip() for name, _equals, value in parts}
 
 

@@ -207,8 +207,10 @@ def _make_folder(wanted: Path) -> Path:
 
 def folder_name(options: RunOptions) -> str:
     """Returns a folder name that sorts by date and is safe on every operating system; Latin letters lose accents."""
-    bare = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", asked_title(options).casefold()))
-    slug = re.sub(r"[\W_]+", "-", unicodedata.normalize("NFC", bare)).strip("-")[:48]
+    parts = unicodedata.normalize("NFKD", asked_title(options).casefold())
+    bare = unicodedata.normalize("NFC", re.sub("(?<=[a-z])[\u0300-\u036f]+", "", parts))
+    kept = (letter if unicodedata.category(letter)[0] in "LMN" else " " for letter in bare)
+    slug = "-".join("".join(kept).split())[:48].strip("-")
     return f"{time.strftime('%Y-%m-%d-%H%M')}-{slug or 'run'}"
 
 

@@ -228,7 +228,7 @@ def statements(
     """
     found = _of_run(ran, status) if ran is not None else []
     if versions:
-        listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+        listed = formats.enumerated(f"{name} {version}" for name, version in versions.items())
         found.append(Statement(_("Software"), _("Versions"), listed))
     return tuple(found)
 
@@ -296,7 +296,7 @@ def _of_device(ran: WhatRan) -> Iterator[_Line]:
         compiled = _("{backend}, in {seconds:,.0f} s").format(backend=compiled, seconds=ran.compile_seconds)
     yield _Line(_("Compiled by"), compiled)
     lacks = _("the device has no such operators; each waits for the CPU")
-    yield _Line(_("Computed on the CPU"), ", ".join(ran.fell_back), reason=lacks)
+    yield _Line(_("Computed on the CPU"), formats.enumerated(ran.fell_back), reason=lacks)
     if ran.deterministic:
         yield _Line(_("Reproducibility"), _("only kernels that give the same bits every time"))
 

@@ -213,7 +213,8 @@ class Install:
                 write_atomically(jobs.gpu_marker(), msgspec.json.encode(found))
                 return found
         except OSError as error:
-            raise explain(f"{error.filename or folder}: {why(error)}") from error
+            said = f"{error.filename or folder}: {error.strerror or error}"  # English is read by `why_not_installed`
+            raise explain(said) from error
 
     def kill(self) -> None:
         """Ends the installation; may be called from any thread, also before it has begun."""

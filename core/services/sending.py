@@ -61,7 +61,7 @@ def request_for(asked: Sequence[RunOptions], parcels: Sequence[Parcel]) -> Sendi
             if report.problems:
                 raise OptionsError(report.problems)
     names = dict.fromkeys(name for options in asked for name in options.device.computers)
-    where = ", ".join(f"{name} ({find(name).address})" for name in names)
+    where = formats.enumerated(formats.with_note(name, find(name).address) for name in names)
     return SendingRequest(_("Send these files to {computer}?").format(computer=where), tuple(lines))
 
 

@@ -506,12 +506,20 @@ def set_up(application: QApplication) -> None:
             f"qtbase_{language.LANGUAGE}", QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)
         )
         application.installTranslator(translator)
+        application.installTranslator(_OurWords(application))
     if language.IS_RIGHT_TO_LEFT:
         application.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
     font = application.font()
     font.setFamilies([font.family(), *language.FACES.get(language.LANGUAGE, ())])
     font.setFeature(QFont.Tag("tnum"), 1)
     application.setFont(font)
+
+
+class _OurWords(QTranslator):
+    """Words of Qt that Hone has, too: Qt's Arabic buttons are imperatives."""
+
+    def translate(self, context: str, text: str, hint: str | None = None, number: int = -1) -> str | None:
+        return {"Cancel": _("Cancel"), "Close": _("Close")}.get(text.replace("&", ""))
 
 
 def _report_paint() -> None:

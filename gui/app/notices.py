@@ -115,7 +115,7 @@ class Notices(QWidget):
         if isinstance(error, FileExistsError | NotADirectoryError):
             reason = _("{folder} can't be created: there is a file of this name.").format(folder=home())
         else:
-            reason = f"{error.filename or home()}: {why(error)}."
+            reason = formats.paragraph(f"{error.filename or home()}: {why(error)}")
         detail = _(
             "{reason} Hone works without it, but its log and your settings are not saved, and runs need another "
             "folder, which you can choose under Settings.\nTo fix it, make {folder} a folder that you may write to, or "

@@ -220,14 +220,14 @@ class DirectAxis(pg.AxisItem):
     picture: tuple[Any, ...] | None
 
     def paint(self, p: QPainter, _option: object, _widget: object) -> None:
+        p.save()
         p.setFont(self.style["tickFont"] or p.font())
         p.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # that of each text
         if self.picture is None:  # something has changed
             self.picture = self.generateDrawSpecs(p) or ()
         if self.picture:
-            p.save()
             self.drawPicture(p, *self.picture)
-            p.restore()
+        p.restore()
 
 
 class RoundAxis(DirectAxis):

@@ -520,7 +520,7 @@ class FitCard(Card):
         if is_running:
             text = _("Downloading {file} from {host}…")
         text = text.format(file=hub.CONFIG, host=hub.host())
-        line.label.setText(f"{failure.title}. {failure.detail}" if failure else text)
+        line.label.setText(paragraph(failure.title, failure.detail) if failure else text)
         set_role(line.label, Role.PROBLEM if failure else Role.HINT)
 
     def _press_lookup(self) -> None:

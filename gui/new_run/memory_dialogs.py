@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base.formats import MISSING, about, counted, duration, memory, step_time
+from core.base.formats import MISSING, about, counted, duration, memory, paragraph, step_time, titled
 from core.base.language import _
 from core.memory import history
 from core.memory.explain import PartExplained, explain_parts
@@ -46,7 +46,7 @@ class ExplainedSheet(Sheet):
     def __init__(self, basis: str, total: int, parts: Sequence[PartExplained], parent: QWidget) -> None:
         super().__init__(_("What takes the memory"), parent)
         self.resize(680, 600)
-        rows = [TableRow(_("Total"), f"{memory(total)}. {undivided_text()}")]
+        rows = [TableRow(_("Total"), paragraph(memory(total), undivided_text()))]
         if parts:
             rows = list(map(self._row, parts))
         self.rows = KeyValue()
@@ -59,7 +59,7 @@ class ExplainedSheet(Sheet):
     def _row(self, part: PartExplained) -> TableRow:
         source = _("Source: {source}").format(source=part.source) if part.source else ""
         note = "\n".join(line for line in (part.formula, source) if line)
-        return TableRow(part.title, f"{memory(part.bytes)}. {part.sentence}", note)
+        return TableRow(part.title, paragraph(memory(part.bytes), part.sentence), note)
 
 
 class TriesTable(QTableWidget):
@@ -275,7 +275,7 @@ class MemoryActions(QObject):
                 DoesntFitAnswer.ANYWAY: _("Start anyway"),
             }
             title, text = title.format(model=state.lookup_source), failure_text(failure)
-            answer = Question(title, f"{text}.", answers, self._card.window()).ask(DoesntFitAnswer.NEVER)
+            answer = Question(title, text, answers, self._card.window()).ask(DoesntFitAnswer.NEVER)
             if answer is DoesntFitAnswer.WITH_REMEDY:
                 self.other_model_wanted.emit()
             if answer is not DoesntFitAnswer.ANYWAY:
@@ -305,7 +305,7 @@ class MemoryActions(QObject):
         text = _("If memory runs out, the run ends and other programs may become slow.")
         answers = {DoesntFitAnswer.ANYWAY: _("Start anyway")}
         if remedy is not None:
-            text += f"\n\n{remedy.title}: {self._card.worth(remedy)}"
+            text += "\n\n" + titled(remedy.title, self._card.worth(remedy))
             answers = {
                 DoesntFitAnswer.WITH_REMEDY: _("Apply: {remedy}").format(remedy=remedy.title),
                 **answers,

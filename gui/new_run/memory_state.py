@@ -362,7 +362,7 @@ class MemoryState(QObject):
         if self.measured is not None:
             return self.measured.measurement.out_of_memory
         failure = self.measuring.failure or self.refined.failure
-        return f"{failure_text(failure)}." if failure else ""
+        return failure_text(failure) if failure else ""
 
     @property
     def pair(self) -> str:

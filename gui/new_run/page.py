@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, OptionsError, Problem, UserError
 from core.base.files import is_there, why_missing, writing
-from core.base.formats import about, capitalized
+from core.base.formats import about, capitalized, paragraph, titled
 from core.base.language import _, isolated, ngettext
 from core.benchmark.plan import Plan
 from core.hosts.sending import SOURCES as SENT
@@ -317,7 +317,7 @@ class NewRunPage(QWidget):
         missing = why_missing(path)
         if missing:
             title = _("“{value}” can't be opened").format(value=isolated(path.name or str(path)))
-            self.strip.show_error(UserError(title, f"{capitalized(missing)}."))
+            self.strip.show_error(UserError(title, paragraph(capitalized(missing))))
             return
         self.strip.hide()
         with self.history.step(_("Train on {name}").format(name=path.name)):
@@ -457,14 +457,14 @@ class NewRunPage(QWidget):
             checked = check_form(run_file.to_tree(one))
             answers = length_findings(checked, self.questions.data.counted)[0]
             for problem in all_problems(checked, (), self._machine, order, answers):
-                raise OptionsError((Problem(problem.path, f"{words}: {problem.message}"),))
+                raise OptionsError((Problem(problem.path, titled(words, problem.message)),))
         seconds, large = self.fit.outlook(runs)
         text = ngettext("{count} run", "{count} runs", len(runs)).format(count=len(runs))
         if seconds is not None:
             text = _("{runs}, about {time} in all").format(runs=text, time=about(seconds))
         if large:
             text = _("{runs}. May not fit into memory: {values}").format(runs=text, values=large[0])
-        return f"{text}."
+        return paragraph(text)
 
     @property
     def _is_start_awaited(self) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from core.base.errors import Problem, UserError
-from core.base.formats import paragraph, without_stop
+from core.base.formats import paragraph
 from core.base.jobs import JobProgress
 from core.base.language import _
 from core.jobs.inspect import (
@@ -336,8 +336,8 @@ class DataReading(FormQuestion[InspectRequest, DataReport]):
 
 
 def failure_text(failure: UserError) -> str:
-    """Title and detail as sentences, without the last full stop."""
-    return without_stop(paragraph(failure.title, failure.detail))
+    """Title and detail as sentences."""
+    return paragraph(failure.title, failure.detail)
 
 
 SOURCES_OF_OUR_OWN = ("builtin:", "synthetic:")

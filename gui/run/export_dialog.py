@@ -331,7 +331,7 @@ class ExportSheet(Sheet):
     def _show_failure(self, failure: UserError) -> None:
         self._export = None
         if isinstance(failure, OptionsError):
-            text = sentence(paragraph(*(problem.message for problem in failure.problems)))
+            text = paragraph(*(sentence(problem.message) for problem in failure.problems))
             self.strip.show_message(Level.ERROR, _("It can't be exported there"), text)
         else:
             self.strip.show_error(failure)

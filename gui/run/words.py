@@ -190,7 +190,7 @@ def state_line(facts: RunFacts) -> str:
         after = [_("after {duration}").format(duration=duration)] if duration else []
         title = state_title(state, stopped_early=status.stopped_early)
         parts = [title, *after, *progress, _device_text(facts)]
-    return DOT.join(filter(None, parts))
+    return formats.in_line(*parts)
 
 
 def _ending_texts(facts: RunFacts) -> list[str]:

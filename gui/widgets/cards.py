@@ -278,6 +278,7 @@ class Note(QWidget):
             return self.label.heightForWidth(width)
 
         taken(bisect_right(range(1, len(whole)), height, key=taken))
+        self.label.setAccessibleName(whole)
 
     def fold(self) -> None:
         """Take the place of one line."""

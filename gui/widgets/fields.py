@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base.formats import ascii_digits, in_percent, items_of, plain_number, titled, with_note
+from core.base.formats import ascii_digits, in_percent, plain_number, titled, with_note
 from core.base.language import _
 from core.options import RunOptions
 from core.options.backend_rules import left_to_torch
@@ -240,7 +240,7 @@ def texts_field(option: Option) -> Field:
     """Return a line of several texts with commas between them."""
     return LineField(
         option,
-        items_of,
+        lambda text: [part.strip() for part in text.split(",") if part.strip()],
         lambda value: ", ".join(map(str, value)) if isinstance(value, list | tuple) else "",
     )
 

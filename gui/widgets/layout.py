@@ -22,7 +22,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base.language import _
 from gui.base.theme import Role, set_role
 from gui.base.tokens import GUTTER, SPACING
 
@@ -117,8 +116,6 @@ class Sheet(InOrder, QDialog):
     ) -> QDialogButtonBox:
         """Return a box with Close or Cancel, and with the main button if there is one."""
         box = QDialogButtonBox(leave)
-        is_close = leave is QDialogButtonBox.StandardButton.Close
-        box.button(leave).setText(_("Close") if is_close else _("Cancel"))  # Qt's Arabic has imperatives
         box.rejected.connect(self.reject)
         if main is not None:
             self.main = main

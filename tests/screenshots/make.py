@@ -582,7 +582,7 @@ def _make_all(asked: argparse.Namespace, home: Path) -> int:
         pictures[name]()
         stage.settle(is_painted=not asked.texts)
         if asked.texts:
-            cut |= {f"{name} {kind}": found for kind, found in cut_texts(stage.window).items()}
+            cut |= {f"{name} {place}": found for place, found in cut_texts(stage.window).items()}
             texts[name] = shown_texts(stage.window)
         else:
             take(stage.window, asked.folder / f"{name}-{ending}.png")

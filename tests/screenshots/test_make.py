@@ -25,11 +25,15 @@ LANGUAGES = "en", "ko", "zh_CN", "ar"
 
 @pytest.fixture(scope="module")
 def cut(tmp_path_factory):
-    """Texts without room on each page in each language, by page and class; all pages are drawn without an error."""
+    """Texts without room on each page in each language, by page and place; all pages are drawn without an error."""
     folders = {language: tmp_path_factory.mktemp(language) for language in LANGUAGES}
     drawing = [started(language, str(MAKE), str(folder), "--texts") for language, folder in folders.items()]
-    for process in drawing:
-        ended(process)
+    try:
+        for process in drawing:
+            ended(process)
+    finally:
+        for process in drawing:
+            process.kill()
     return {language: read(folder, "cut") for language, folder in folders.items()}
 
 

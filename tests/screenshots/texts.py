@@ -10,12 +10,19 @@ from gui.widgets.labels import ElidedLabel
 
 
 def cut_texts(window: QWidget) -> dict[str, list[str]]:
-    """Those that are visible, by class."""
-    found = {
-        kind.__name__: [text for widget in _visible(window, kind) for text in _cut(widget)]
-        for kind in (QLabel, QAbstractButton, QComboBox, QHeaderView, QTabBar)
-    }
-    return {kind: texts for kind, texts in found.items() if texts}
+    """Those that are visible, by place in the window."""
+    kinds = QLabel, QAbstractButton, QComboBox, QHeaderView, QTabBar
+    found = {_place(widget): [*_cut(widget)] for kind in kinds for widget in _visible(window, kind)}
+    return {place: texts for place, texts in found.items() if texts}
+
+
+def _place(widget: QWidget) -> str:
+    """The classes of a widget and of what it is in, each with its number among those beside it."""
+    parent = widget.parentWidget()
+    if parent is None or widget.isWindow():
+        return type(widget).__name__
+    beside = [one for one in parent.children() if type(one) is type(widget)]
+    return f"{_place(parent)}/{type(widget).__name__} {beside.index(widget)}"
 
 
 def shown_texts(window: QWidget) -> list[str]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
+from core.base.formats import paragraph, titled
 from core.base.language import _
 from core.engine.data import CHOSEN, COMPLETION, LIKED, PROMPT, REJECTED
 from core.engine.data.chat_tokens import Rendered, Renderer, TemplateRefused, set_template
@@ -126,7 +127,7 @@ class TokenizedTable:
         path = self.table.path
         raise DataError(
             _("{name} has no examples to train on").format(name=path.name),
-            " ".join((f"{path}:", *(finding.message for finding in findings))),
+            titled(str(path), paragraph(*(finding.message for finding in findings))),
             (fix,),
         )
 

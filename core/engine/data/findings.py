@@ -37,10 +37,8 @@ def left_out(finding: DataFinding) -> DataFinding:
     if finding.level is FindingLevel.WARNING:
         return finding
     text = ngettext("It is left out.", "They are left out.", finding.count)
-    message, fixes = (
-        formats.paragraph(finding.message, text),
-        tuple(fix for fix in finding.fixes if fix.changes),
-    )
+    message = formats.paragraph(finding.message, text)
+    fixes = tuple(fix for fix in finding.fixes if fix.changes)
     return msgspec.structs.replace(finding, level=FindingLevel.WARNING, message=message, fixes=fixes)
 
 
@@ -135,7 +133,7 @@ class Tally:
         message = kind.message(counted.count, self.row_word, counted.detail)
         if counted.example:
             place = formats.places(self.row_word, counted.rows[:1]).capitalize()
-            message = f"{message} {place}: {counted.example}"
+            message = formats.paragraph(message, formats.titled(place, counted.example))
         finding = DataFinding(
             code=kind.code,
             level=kind.level,

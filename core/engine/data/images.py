@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
 from core.base.files import is_plain
+from core.base.formats import paragraph, titled
 from core.base.language import _, ngettext
 from core.base.places import without_tilde
 from core.engine.data.checks import ANSWER, MOST_OFFERED, complete_rows, refuse_missing, tally_of, use
@@ -474,7 +475,7 @@ def read_image_table(
     if not len(kept):
         raise DataError(
             _("{name} has no usable examples").format(name=table.path.name),
-            " ".join((f"{table.path}:", *(finding.message for finding in findings))),
+            titled(str(table.path), paragraph(*(finding.message for finding in findings))),
             (Fix(_("Fill in the images and labels, or choose other columns or another file")),),
         )
     base = files[0].parent

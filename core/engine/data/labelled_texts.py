@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
+from core.base.formats import paragraph, titled
 from core.base.language import _, ngettext
 from core.engine.data import NO_LABEL, checks
 from core.engine.data.checks import RowHashes, first_of_equals, noted, refuse_problems, repeats
@@ -229,7 +230,7 @@ class RowReader:
     def no_usable_rows(self) -> DataError:
         return DataError(
             _("{name} has no usable examples").format(name=self.table.path.name),
-            " ".join((f"{self.table.path}:", *(finding.message for finding in self.tally.findings()))),
+            titled(str(self.table.path), paragraph(*(finding.message for finding in self.tally.findings()))),
             (Fix(_("Fill in the texts and labels, or choose other columns")),),
         )
 

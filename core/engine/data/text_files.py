@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from core.base.ceiling import RESERVE, RESERVE_SHARE, Pace, reading, say
 from core.base.errors import DataError, Fix, why
 from core.base.files import in_unicode, open_plain
-from core.base.formats import memory
+from core.base.formats import enumerated, memory, paragraph
 from core.base.language import _
 
 MOST_LISTED, LONGEST_NAME = 8, 80
@@ -35,7 +35,7 @@ def listed(names: Collection[str]) -> str:
         for name in islice(names, MOST_LISTED)
     )
     more = _(" and {names:,} more").format(names=len(names) - MOST_LISTED) if len(names) > MOST_LISTED else ""
-    return ", ".join(f"“{name}”" for name in shown) + more
+    return enumerated(f"“{name}”" for name in shown) + more
 
 
 # --- File formats, by extension and by content
@@ -440,7 +440,7 @@ def unreadable(path: Path, error: OSError) -> DataError:
         advice = _("Change its permissions so that you can read it, or copy it to a folder of yours")
     return DataError(
         _("{name} can't be read").format(name=path.name),
-        f"{path}: {why(error)}.",
+        paragraph(f"{path}: {why(error)}"),
         (Fix(advice),),
     )
 

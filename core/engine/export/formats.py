@@ -3,6 +3,7 @@
 Each returns how its export is checked.
 """
 
+import hashlib
 import json
 import re
 import shutil
@@ -288,8 +289,10 @@ def write_ollama(source: ExportSource, place: ExportTarget, tell: Tell) -> Writt
         *(f'PARAMETER stop "{stop}"' for stop in stops if '"' not in stop and stop.splitlines() == [stop]),
     ]
     (place.into / "Modelfile").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    letters = re.sub(r"[^a-z0-9._-]+", "", source.run.name.lower())  # Ollama's names have no others
-    name = letters.strip("-._") or "hone"
+    run = source.run.name
+    name = re.sub(r"[^a-z0-9._-]+", "", run.lower()).strip("-._")  # Ollama's names have no other letters
+    if len(name) < len(run):  # so that two runs don't have the same
+        name = f"{name or 'hone'}-{hashlib.sha256(run.encode()).hexdigest()[:6]}"
     steps = (("cd", place.target), ("ollama", "create", name), ("ollama", "run", name))
     commands = "\n".join(command_line(*step) for step in steps)
     note = "\n".join((_("To use it, in a terminal:"), commands))

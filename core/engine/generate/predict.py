@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from core.base.errors import DataError, UserError
+from core.base.formats import paragraph
 from core.base.language import _, ngettext
 from core.engine.data import NO_LABEL, UNFINISHED, decoded
 from core.engine.data.batches import Collator, pad_as, stack
@@ -263,7 +264,8 @@ def image_sample(transform: ImageTransform, path: Path) -> dict[str, Any]:
             return {"pixel_values": transform.from_pil(image), "labels": 0}
     except UNREADABLE as error:
         raise DataError(
-            _("{name} can't be read as an image").format(name=path.name), f"{path}: {explained(error)}."
+            _("{name} can't be read as an image").format(name=path.name),
+            paragraph(f"{path}: {explained(error)}"),
         ) from error
 
 

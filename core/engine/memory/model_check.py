@@ -9,6 +9,7 @@ import msgspec
 import torch
 
 from core.base.errors import ModelError, Problem
+from core.base.formats import paragraph
 from core.engine.memory.model_shape import shape_of
 from core.engine.models import text
 from core.engine.models.method import apply_method
@@ -125,4 +126,4 @@ def _unsupported(model: Any, options: RunOptions) -> Iterator[Problem]:
 
 
 def _as_problem(path: str, error: ModelError) -> Problem:
-    return Problem(path, f"{error.title}. {error.detail}", error.fixes)
+    return Problem(path, paragraph(error.title, error.detail), error.fixes)

@@ -15,7 +15,7 @@ import msgspec
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from core.base.errors import Fix, ModelError
+from core.base.errors import Fix, ModelError, why
 from core.base.language import _
 from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, Colours, ImageTransform
 from core.engine.devices.computing import same_random_numbers
@@ -273,7 +273,7 @@ def read_recipe(folder: Path) -> VisionRecipe:
         detail = _("Its labels can't be read from {path}: {error}. Resume the run to write them again.")
         raise ModelError(
             _("The model in {folder} is incomplete").format(folder=folder),
-            detail.format(path=path, error=getattr(error, "strerror", None) or error),
+            detail.format(path=path, error=why(error) if isinstance(error, OSError) else error),
         ) from error
 
 

@@ -33,7 +33,7 @@ print(all(box.valueFromText(box.textFromValue(minutes)) == minutes for minutes i
     ("code", "shown"),
     [
         ("en", "LeftToRight Cancel"),
-        ("ar", "RightToLeft ألغِ"),
+        ("ar", "RightToLeft إلغاء"),
         ("ko", "LeftToRight 취소"),
         ("zh_CN", "LeftToRight 取消"),
     ],
