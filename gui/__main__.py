@@ -188,7 +188,7 @@ def open_window(arguments: Sequence[str]) -> int:
     if reason := why_no_window():
         show_message(reason)
         return 1
-    gc.disable()  # a collection during the start takes 30 ms; run_app enables it again
+    gc.disable()  # a collection during the start takes 30 ms; run_app has it done from then on
     from gui.app.application import run_app
 
     return run_app([sys.argv[0], *program.files_to_open(arguments)])

@@ -304,6 +304,7 @@ EVENT_MS = 1000
 REST_MS = 1500
 """Delay of importing the charts: first the window asks what the machine can do."""
 
+GARBAGE_MS = 1000
 SETTLED_MS = 4000
 """When all permanent objects of the start exist: pages, charts, libraries."""
 
@@ -389,7 +390,7 @@ def run_app(argv: Sequence[str]) -> int:
     window.pages.go_to(first_place(chosen))
     window.open_paths(paths)
     window.show()
-    QTimer.singleShot(SETTLED_MS, collect_garbage)
+    QTimer.singleShot(SETTLED_MS, partial(collect_garbage, application))
     status = application.exec()
     first.close()
     return end_program(status)
@@ -439,10 +440,26 @@ def import_charts() -> threading.Thread:
     return thread
 
 
-def collect_garbage() -> None:
-    """Enable garbage collection, without the objects of the start: each collection would take 20 ms."""
+def collect_garbage(application: QObject) -> QTimer:
+    """Collect garbage from here on, but only in the event loop, and without the objects of the start, which take 20 ms.
+
+    Python would do it wherever it allocates: also in a thread, and within Qt while that holds a lock, which then waits
+    for itself as an object with signals is deleted. The window hung for good.
+    """
+    gc.disable()
     gc.freeze()
-    gc.enable()
+    timer = QTimer(application, interval=GARBAGE_MS)
+    timer.timeout.connect(_collect_if_due)
+    timer.start()
+    return timer
+
+
+def _collect_if_due() -> None:
+    """Collect the oldest generation that Python itself would."""
+    counts = zip(gc.get_count(), gc.get_threshold(), strict=True)
+    due = [generation for generation, (count, most) in enumerate(counts) if count > most]
+    if due:
+        gc.collect(due[-1])
 
 
 def open_home() -> tuple[Settings, OSError | None, UserError | None]:

@@ -41,7 +41,7 @@ from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
 from core.services.chat import LoadVerdict
 from gui.app import closing
-from gui.app.application import set_up
+from gui.app.application import collect_garbage, set_up
 from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.questions import Question
@@ -556,6 +556,7 @@ def _make_all(asked: argparse.Namespace, home: Path) -> int:
     failed: list[object] = []
     sys.excepthook = lambda *error: (failed.append(error), sys.__excepthook__(*error))
     Question.exec = Question.open  # shown, and not waited for
+    collect_garbage(application)
     stage = Stage(theme, home)
     pictures = stage.pictures()
     names = [name for name in pictures if name.startswith(tuple(asked.names) or "")]

@@ -95,7 +95,15 @@ print(formats.share(0.5).strip("\\u2068\\u2069"))
     [
         ("en", ["一. 二。", "a: b, c", "'x \\xb7 y'", "50.0 %"]),
         ("zh_CN", ["一。二。", "a：b、c", "'x \\xb7 y'", "50.0%"]),
-        ("ar", ["一. 二。", "\u200fa: \u2068b\u2069، \u2068c\u2069", "'\\u200f\\u2068x\\u2069 \\xb7 \\u2068y\\u2069'", "50.0%"]),
+        (
+            "ar",
+            [
+                "一. 二。",
+                "\u200fa: \u2068b\u2069، \u2068c\u2069",
+                "'\\u200f\\u2068x\\u2069 \\xb7 \\u2068y\\u2069'",
+                "50.0%",
+            ],
+        ),
     ],
 )
 def test_sentences_lists_and_facts_are_set_as_the_language_does(tmp_path, code, lines):

@@ -5,6 +5,7 @@ import io
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,7 @@ def test_missing_libraries_are_read_from_the_loaders_error_and_named_as_debian_p
 def test_without_a_screen_the_program_reports_it_before_qt_is_imported(tmp_path):
     code = """
 import sys
+import weakref
 from gui import __main__
 status = __main__.open_window([])
 assert not [name for name in sys.modules if name.startswith("PySide6")]
@@ -251,12 +253,24 @@ def test_numbers_and_dates_are_english_whatever_the_system_speaks_and_charts_are
     assert ended.stdout.splitlines() == ["Mar", "0.125 12.5 %", "0.125 12.5 %", "1,024", "False True"]
 
 
-def test_garbage_is_collected_again_once_the_window_has_settled():
-    gc.disable()
+def test_garbage_is_collected_in_the_event_loop_and_nowhere_else(qtbot, qapp):
+    class Round:
+        pass
+
+    timer = application.collect_garbage(qapp)
+    timer.setInterval(0)
     try:
-        application.collect_garbage()
-        assert gc.isenabled()
+        assert not gc.isenabled()
         assert gc.get_freeze_count() > 0
+        first, second = Round(), Round()
+        first.other, second.other = second, first
+        gone = weakref.ref(first)
+        del first, second
+        kept = [[] for _number in range(2 * gc.get_threshold()[0])]
+        assert gone() is not None
+        qtbot.waitUntil(lambda: gone() is None)
+        assert kept
     finally:
+        timer.stop()
         gc.enable()
         gc.unfreeze()
