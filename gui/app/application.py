@@ -536,7 +536,9 @@ class _OurWords(QTranslator):
     """Words of Qt that Hone has, too: Qt's Arabic buttons are imperatives."""
 
     def translate(self, context: str, text: str, hint: str | None = None, number: int = -1) -> str | None:
-        return {"Cancel": _("Cancel"), "Close": _("Close")}.get(text.replace("&", ""))
+        if text.replace("&", "") == "Close":
+            return _("Close")
+        return _("Cancel") if text.replace("&", "") == "Cancel" else None
 
 
 def _report_paint() -> None:

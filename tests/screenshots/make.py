@@ -254,6 +254,13 @@ class Stage:
         wait_until(self._is_there)
         wait(PAINT_SECONDS)
 
+    def cut(self) -> dict[str, list[str]]:
+        """Texts without room, also at a second look: what has just come is laid out in between."""
+        if not (found := cut_texts(self.window)):
+            return {}
+        wait(SETTLE_SECONDS)
+        return {place: texts for place, texts in cut_texts(self.window).items() if place in found}
+
     def _is_there(self) -> bool:
         page = self.window.pages.currentWidget()
         if page is self.window.pages.run and (page.view is None or page.view.state is State.STARTING):
@@ -583,7 +590,7 @@ def _make_all(asked: argparse.Namespace, home: Path) -> int:
         pictures[name]()
         stage.settle(is_painted=not asked.texts)
         if asked.texts:
-            cut |= {f"{name} {place}": found for place, found in cut_texts(stage.window).items()}
+            cut |= {f"{name} {place}": found for place, found in stage.cut().items()}
             texts[name] = shown_texts(stage.window)
         else:
             take(stage.window, asked.folder / f"{name}-{ending}.png")
