@@ -12,7 +12,6 @@ from typing import Any
 
 from core.base import formats
 from core.base.formats import markdown as escaped
-from core.base.formats import paragraph
 from core.base.language import _, isolated, ngettext, pgettext
 from core.benchmark.figures import Figures, Result, Spread
 from core.benchmark.plan import BenchmarkKind, BenchmarkRow
@@ -141,7 +140,7 @@ def columns_of(
         ),
         FigureColumn(
             "", _("Quartiles"), lambda one, _first: one.samples_per_second, _range,
-            _("Between the first and the third quartile is the speed of half of the steps"),
+            _("Range of the speed of the middle half of the steps"),
         ),
         FigureColumn(
             "speed_ratio", _("Speed vs. {row}").format(row=first), lambda one, first: one.speed_against(first), times,
@@ -358,7 +357,7 @@ def _concluded(result: Result) -> str:
         )
         count = len(result.measured) - len(quiet)
         sentences.append(words.format(count=count, rows=len(result.measured)))
-    return paragraph(*sentences)
+    return formats.paragraph(*sentences)
 
 
 def _of_methods(result: Result, quiet: list[Figures]) -> Iterator[str]:

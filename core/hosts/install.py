@@ -430,11 +430,9 @@ def with_computers(machine: MachineReport) -> MachineReport:
     for computer in computers():
         checked = computer.checked or CheckedComputer(time=0.0)
         obstacle = next(iter(obstacles(computer, checked)), None)
-        why = (
-            ""
-            if obstacle is None
-            else formats.without_stop(formats.paragraph(obstacle.title, obstacle.fixes[0].label))
-        )
+        why = ""
+        if obstacle is not None:
+            why = formats.without_stop(formats.paragraph(obstacle.title, obstacle.fixes[0].label))
         there = checked.machine.devices if checked.machine is not None else ()
         known = [device for device in there if device.available]
         for device in known or [DeviceReport(name="auto", title=computer.name, available=False)]:

@@ -242,6 +242,7 @@ class Note(QWidget):
         room, count = self.width(), len(self._fixes)
         whole = " · ".join(self.lines[:1] if self._is_small else self.lines)
         self.label.setText(whole)
+        self.label.setAccessibleName(whole)
         links, text = self._links[:count], self.label.fontMetrics().horizontalAdvance(whole) + 1
         fixes = sum(link.sizeHint().width() + SPACING for link in links)
         is_beside = not self._is_small and text + fixes <= room
@@ -278,7 +279,6 @@ class Note(QWidget):
             return self.label.heightForWidth(width)
 
         taken(bisect_right(range(1, len(whole)), height, key=taken))
-        self.label.setAccessibleName(whole)
 
     def fold(self) -> None:
         """Take the place of one line."""

@@ -1,5 +1,6 @@
 """PyTorch with CUDA beside a bundle: installed by a stand-in for uv, checked, only then used; each way it fails."""
 
+import errno
 import json
 import os
 import subprocess
@@ -159,6 +160,17 @@ def test_two_at_once_one_ended_before_it_begins_and_a_full_disk_are_refused(home
         install()
     assert "are needed" in caught.value.detail
     assert not (gpu_folder() / "env").exists()
+
+
+def test_a_disk_that_fills_up_is_known_in_every_language(home, monkeypatch):
+    def fill(*_arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a.whl")
+
+    monkeypatch.setattr(gpu_install, "copy_source", fill)
+    monkeypatch.setattr("core.base.errors.translated", str.swapcase)
+    with pytest.raises(UserError) as caught:
+        install()
+    assert caught.value.detail.startswith("The disk is full")
 
 
 def test_variables_of_the_person_take_precedence_over_those_for_uv(home, monkeypatch):

@@ -117,7 +117,6 @@ def test_missing_libraries_are_read_from_the_loaders_error_and_named_as_debian_p
 def test_without_a_screen_the_program_reports_it_before_qt_is_imported(tmp_path):
     code = """
 import sys
-import weakref
 from gui import __main__
 status = __main__.open_window([])
 assert not [name for name in sys.modules if name.startswith("PySide6")]

@@ -145,10 +145,11 @@ def test_a_notice_with_more_than_its_lines_ends_in_dots(qtbot):
     note.label.setText(whole[: len(shown) + 20] + " …")
     note.label.setMinimumHeight(0)
     assert note.label.heightForWidth(note.label.width()) > most
-    strip.resize(501, strip.height())
     strip.resize(4 * note.label.fontMetrics().horizontalAdvance(whole), strip.height())
     QApplication.processEvents()
     assert note.label.text() == whole
+    note.say(("Applied",))
+    assert note.label.accessibleName() == "Applied"
 
 
 def test_values_below_headings_keep_their_labels_while_the_names_are_the_same(qtbot):
