@@ -101,7 +101,6 @@ def model_problems(options: RunOptions) -> tuple[Problem, ...]:
 def _why_not_its_model(options: RunOptions) -> str:
     """Returns why mlx-lm can't train this model as it is; empty if it can."""
     prepare_torchvision()  # transformers needs it
-    from core.engine.mlx.architectures import why_not
-    from core.engine.models.text import load_config
+    from core.engine.mlx.trainable import why_not
 
-    return why_not(load_config(options).to_dict(), options.data.max_length)
+    return why_not(options)

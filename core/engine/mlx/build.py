@@ -13,14 +13,13 @@ from mlx import nn
 from mlx.utils import tree_flatten, tree_map, tree_map_with_path
 from mlx_lm.utils import quantize_model
 
-from core.base.errors import ModelError
 from core.base.files import temporary_prefix
 from core.base.language import _
 from core.engine import environment
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.mlx import model as models
-from core.engine.mlx.names import Arrays, Shapes, as_published, is_undone, sanitized
+from core.engine.mlx.names import Arrays, Shapes, as_published, sanitized
 from core.engine.mlx.recompute import compute_depth_first, recompute
 from core.engine.mlx.skeleton import add_adapter, empty, save_adapter, skeleton, take_adapter
 from core.engine.models import refusals
@@ -32,7 +31,6 @@ from core.engine.tasks import Prepared
 from core.engine.tasks.language import LanguageData, load_data, note_copy, prepared_with
 from core.jobs.hub import DownloadRequest
 from core.options import RunOptions, hub
-from core.options.backend_rules import USE_TORCH
 from core.options.choices import AFFINE_BITS, AFFINE_GROUP, Backend, Method, Precision
 from core.runs.events import Phase
 
@@ -123,8 +121,6 @@ def load(options: RunOptions, reporter: Reporter) -> MlxModel:
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     model, like, shapes = (_random if options.starts_random else _read)(options, data)
     _note_dropout(data.config, reporter)
-    if options.model.method is Method.FULL:
-        _check_undone(options.model.source, model, shapes)
     hold(model, options)
     layers, reference = {}, None
     if options.model.method is not Method.FULL:
@@ -135,16 +131,6 @@ def load(options: RunOptions, reporter: Reporter) -> MlxModel:
     if options.memory.activation_checkpointing:
         recompute(model)
     return MlxModel(model, prepared_with(like, like.generation_config, data), layers, shapes, reference)
-
-
-def _check_undone(source: str, model: nn.Module, shapes: Shapes) -> None:
-    """Raises a ModelError for a model whose weights couldn't be saved as transformers has them."""
-    if not is_undone(model, shapes):
-        raise ModelError(
-            _("MLX can't train all weights of {source}").format(source=refusals.short_name(source)),
-            _("mlx-lm changes weights of this model when it loads them, which Hone can't undo to save them."),
-            (USE_TORCH,),
-        )
 
 
 def _read(options: RunOptions, data: LanguageData) -> tuple[nn.Module, Any, Shapes]:

@@ -19,7 +19,6 @@ from mlx import nn
 from mlx.utils import tree_flatten
 from mlx_lm import utils
 from transformers import AutoConfig
-from transformers.core_model_loading import revert_weight_conversion
 
 from core.base.errors import ModelError
 from core.base.formats import capitalized, paragraph
@@ -36,10 +35,17 @@ from core.engine.export.verify import (
     load_trained,
 )
 from core.engine.mlx import model as models
-from core.engine.mlx.architectures import left_out, why_not
+from core.engine.mlx.architectures import config_as_published, read_config, why_not
 from core.engine.mlx.build import folder_of, use_cpu
 from core.engine.mlx.names import as_published, is_undone
-from core.engine.mlx.skeleton import add_adapter, is_dora, lora_parameters, set_magnitudes, tensor_of
+from core.engine.mlx.skeleton import (
+    add_adapter,
+    as_saved,
+    is_dora,
+    lora_parameters,
+    set_magnitudes,
+    tensor_of,
+)
 from core.engine.models.past_runs import BASE, base_of, config_beside
 from core.engine.models.text import random_model
 from core.jobs.export import ExportKind, NumberFormat
@@ -72,11 +78,7 @@ def unpack(source: ExportSource, into: Path, tell: Tell) -> ExportSource:
         vars(config).pop(name, None)
     with torch.device("meta"):
         like: Any = random_model(config, source.options.task)
-    named = {
-        name: weight for name, weight in like.state_dict().items() if name not in like.all_tied_weights_keys
-    }
-    shapes = {name: tuple(one.shape) for name, one in revert_weight_conversion(like, named).items()}
-    can_write = False
+    shapes, can_write = as_saved(like), False
     with suppress(ValueError, KeyError):  # of a `sanitize` that finds other names than it expects
         can_write = is_undone(model, shapes)
     if not can_write:
@@ -173,8 +175,8 @@ def _prepare(source: ExportSource) -> None:
         ModelError: mlx-lm has no such architecture.
     """
     use_cpu()
-    config = AutoConfig.from_pretrained(config_beside(source.folder), trust_remote_code=False)
-    if reason := why_not(config.to_dict(), source.options.data.max_length):
+    config = config_as_published(config_beside(source.folder))
+    if reason := why_not(config, source.options.data.max_length):
         raise ModelError(
             _("{name} can't be exported for MLX").format(name=source.run.name),
             paragraph(capitalized(reason)),
@@ -183,9 +185,7 @@ def _prepare(source: ExportSource) -> None:
 
 def _convert(folder: Path, into: Path, bits: int | None = None) -> None:
     """Writes a model of transformers as mlx-lm does, with what mlx-lm misses in its config."""
-    config = utils.load_config(folder)
-    config |= left_out(config)
-    model = models.load(folder)
+    config, model = read_config(folder), models.load(folder)
     if bits:
         model, config = utils.quantize_model(model, config, AFFINE_GROUP, bits)
     utils.save_model(into, model)
@@ -210,7 +210,7 @@ def _loads_alone(folder: Path) -> bool:
 def _exact(model: nn.Module) -> nn.Module:
     """Returns a model for the comparison: in fp32 and not quantized, with the same numbers."""
     model.set_dtype(mx.float32)
-    model = utils.dequantize_model(model)
+    model = models.exactly_scaled(utils.dequantize_model(model))
     model.eval()
     return model
 

@@ -9,10 +9,11 @@ import mlx.core as mx
 from huggingface_hub import split_state_dict_into_shards_factory
 from mlx import nn
 from mlx_lm import utils
+from mlx_lm.models import gemma3_text
 
 from core.base.errors import ModelError
 from core.base.language import _
-from core.engine.mlx.architectures import left_out
+from core.engine.mlx.architectures import Config, left_out, read_config
 from core.engine.mlx.names import Arrays, Shapes
 from core.options import hub
 from core.options.backend_rules import USE_TORCH
@@ -33,10 +34,9 @@ def load(folder: Path) -> nn.Module:
             ),
             (USE_TORCH,),
         )
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     try:
         model, _config = utils.load_model(
-            folder, lazy=True, model_config=left_out(config), get_model_classes=_classes
+            folder, lazy=True, model_config=read_config(folder), get_model_classes=_classes
         )
     except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
         raise ModelError(
@@ -44,7 +44,39 @@ def load(folder: Path) -> nn.Module:
             _("mlx-lm says: {error}").format(error=error),
             (USE_TORCH,),
         ) from error
+    return exactly_scaled(model)
+
+
+def built(config: Config) -> nn.Module:
+    """Builds a model without weights: none of its random numbers is drawn before it is needed.
+
+    Args:
+        config: What is in its config.json.
+    """
+    whole = {**config, **left_out(config)}
+    model, arguments = _classes(whole)
+    made: nn.Module = model(arguments.from_dict(whole))
+    return made
+
+
+def exactly_scaled(model: nn.Module) -> nn.Module:
+    """Returns a model whose embeddings have transformers' scale in fp32: for Gemma 3, mlx-lm rounds it to bf16."""
+    for part in model.modules():
+        if isinstance(part, gemma3_text.Gemma3Model) and type(part.embed_tokens) is nn.Embedding:
+            exact = part.args.hidden_size**0.5
+            part.embed_tokens.factor = exact / mx.array(exact, mx.bfloat16).item()
+            part.embed_tokens.__class__ = ScaledEmbedding
     return model
+
+
+class ScaledEmbedding(nn.Embedding):
+    """Embeddings that are multiplied by `factor` in fp32; it is none of the weights."""
+
+    factor: float
+
+    def __call__(self, ids: mx.array) -> mx.array:
+        found: mx.array = super().__call__(ids)
+        return found * self.factor if found.dtype == mx.float32 else found
 
 
 def published(folder: Path) -> Shapes:

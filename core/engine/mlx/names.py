@@ -17,8 +17,12 @@ Shapes = dict[str, tuple[int, ...]]
 
 def sanitized(model: nn.Module, weights: Arrays) -> Arrays:
     """Returns weights of transformers' files as a model like this one takes them; the model stays as it is."""
-    fresh: Any = type(model)(model.args)  # sanitize may change the model: that of Gemma drops its head
-    return dict(fresh.sanitize(dict(weights))) if hasattr(fresh, "sanitize") else dict(weights)
+    return sanitize(type(model)(model.args), weights)
+
+
+def sanitize(model: Any, weights: Arrays) -> Arrays:
+    """Returns weights of transformers' files as a model takes them, which may change the model, such as Gemma's."""
+    return dict(model.sanitize(dict(weights))) if hasattr(model, "sanitize") else dict(weights)
 
 
 def sources(model: nn.Module, published: Shapes) -> dict[str, str]:
@@ -32,21 +36,22 @@ def sources(model: nn.Module, published: Shapes) -> dict[str, str]:
         published: The weights of its files.
     """
     names = list(published)
-    marks = _constants(published)
-    ranges: dict[str, Any] = {
-        name: mx.stack([mark.min(), mark.max()]) for name, mark in sanitized(model, marks).items()
+    marks = constants(published)
+    ends: dict[str, Any] = {
+        name: mx.stack([mark[(0,) * mark.ndim], mark[(-1,) * mark.ndim]])
+        for name, mark in sanitized(model, marks).items()
     }
-    places = {name: found.tolist() for name, found in ranges.items()}  # one by one, as some take memory
+    places = {name: found.tolist() for name, found in ends.items()}  # one by one, as some take memory
     return {
-        name: names[int(least) // 2 - 1]
-        for name, (least, most) in places.items()
-        if least == most and least % 2 == 0
+        name: names[int(first) // 2 - 1]
+        for name, (first, last) in places.items()
+        if first == last and first % 2 == 0 and first <= 2 * len(names)
     }
 
 
 def is_undone(model: nn.Module, published: Shapes) -> bool:
     """Returns whether `as_published` can undo what `sanitize` does, found out with constants in place of weights."""
-    marks = _constants(published)
+    marks = constants(published)
     carried = sanitized(model, marks)
     apply = _sanitizing(model, [*marks], [*carried])
     _out, undone = mx.vjp(apply, [*marks.values()], [*carried.values()])
@@ -55,7 +60,7 @@ def is_undone(model: nn.Module, published: Shapes) -> bool:
     return all(same.item() for same in are_same)
 
 
-def _constants(published: Shapes) -> Arrays:
+def constants(published: Shapes) -> Arrays:
     """Returns an even number for each weight of the files, twice its place, which takes no memory in any shape."""
     return {
         name: mx.broadcast_to(mx.array(2.0 * place), shape)

@@ -4,7 +4,7 @@ Its config and its adapter by PEFT decide what is trained and what is saved, so 
 numbers of an adapter and write the same files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,13 @@ import torch
 from mlx import nn
 from mlx_lm.tuner.utils import linear_to_lora_layers
 from safetensors.torch import load_file
+from transformers.conversion_mapping import get_model_conversion_mapping
+from transformers.core_model_loading import (
+    WeightConverter,
+    WeightRenaming,
+    rename_source_key,
+    revert_weight_conversion,
+)
 
 from core.base.errors import ModelError
 from core.base.language import _
@@ -36,21 +43,29 @@ def skeleton(options: RunOptions, config: Any, tokenizer: Any) -> Any:
     Raises:
         ModelError: LoRA's targets match no layer.
     """
-    adapted = options.model.method in (Method.LORA, Method.QLORA)
-    plain = {
-        "model.method": Method.LORA if adapted else Method.FULL,
-        "model.frozen_precision": FrozenPrecision.FP32,
-    }
-    options = with_changes(options, plain)
-    return apply_method(without_weights(options, config, tokenizer), options)
+    return adapted(without_weights(options, config, tokenizer), options)
+
+
+def adapted(model: Any, options: RunOptions) -> Any:
+    """Returns a model of transformers with an adapter, if the run trains one; QLoRA's is that of LoRA."""
+    is_adapted = options.model.method is not Method.FULL
+    return apply_method(
+        model, with_changes(options, {"model.method": Method.LORA if is_adapted else Method.FULL})
+    )
 
 
 def without_weights(options: RunOptions, config: Any, tokenizer: Any) -> Any:
     """Builds transformers' model without weights, and without an adapter."""
-    with torch.device("meta"):
-        model: Any = load_model(options, config, (), tokenizer).model
+    model = on_meta(options, config, tokenizer)
     empty(model)
     return model
+
+
+def on_meta(options: RunOptions, config: Any, tokenizer: Any = None) -> Any:
+    """Builds transformers' model on the meta device: not even its random numbers are drawn."""
+    plain = {"model.method": Method.FULL, "model.frozen_precision": FrozenPrecision.FP32}
+    with torch.device("meta"):
+        return load_model(with_changes(options, plain), config, (), tokenizer).model
 
 
 def empty(model: torch.nn.Module) -> None:
@@ -92,21 +107,53 @@ def add_adapter(model: nn.Module, like: Any, published: Shapes) -> dict[str, Any
     Raises:
         ModelError: MLX computes a layer with an adapter together with others.
     """
-    places = {source: path for path, source in sources(model, published).items()}
-    found = {}
-    for name, layer in adapted_layers(like):
-        path = _place(f"{name}.weight", places)
-        if path is None:
-            raise ModelError(
-                _("MLX can't train an adapter of {layer}").format(layer=name),
-                _("Its model has no such layer by itself."),
-                (USE_TORCH,),
-            )
-        found[path.removesuffix(".weight")] = layer
+    found = places(model, like, published)
     model.freeze()
     linear_to_lora_layers(model, 0, lora_parameters(found), use_dora=is_dora(found))
     set_matrices(model, found)
     return found
+
+
+def places(model: nn.Module, like: Any, published: Shapes) -> dict[str, Any]:
+    """Returns PEFT's layer of each path in `model` that is to have an adapter; see `add_adapter`."""
+    named = as_loaded(like.get_base_model(), published)
+    paths = {named[source]: path for path, source in sources(model, published).items()}
+    found = {}
+    for name, layer in adapted_layers(like):
+        path = paths.get(f"{name}.weight")
+        if path is None:
+            raise ModelError(
+                _("MLX can't train an adapter of {layer}").format(layer=name),
+                _("mlx-lm's model has no such layer by itself."),
+                (USE_TORCH,),
+            )
+        found[path.removesuffix(".weight")] = layer
+    return found
+
+
+def as_loaded(model: Any, names: Iterable[str]) -> dict[str, str]:
+    """Returns the name in a model of transformers, which may have an adapter, of each weight in files."""
+    transforms = get_model_conversion_mapping(model)
+    renamings = [one for one in transforms if isinstance(one, WeightRenaming)]
+    converters = [one for one in transforms if isinstance(one, WeightConverter)]
+    own = {name.replace(".base_layer.", "."): True for name in model.state_dict()}
+    return {
+        name: rename_source_key(name, renamings, converters, model.base_model_prefix, own)[0]
+        for name in names
+    }
+
+
+def as_saved(model: Any, *, is_part: bool = False) -> Shapes:
+    """Returns the shapes of the weights in the files of a model of transformers without an adapter.
+
+    Args:
+        model: The model.
+        is_part: It is the part for texts of the model in the files, whose names say so.
+    """
+    own = {name: one for name, one in model.state_dict().items() if name not in model.all_tied_weights_keys}
+    if is_part:
+        model._weight_conversions = get_model_conversion_mapping(model, add_legacy=False)
+    return {name: tuple(one.shape) for name, one in revert_weight_conversion(model, own).items()}
 
 
 def lora_parameters(layers: dict[str, Any]) -> dict[str, Any]:
@@ -137,14 +184,6 @@ def set_magnitudes(model: nn.Module, layers: dict[str, Any]) -> None:
 
 def is_dora(layers: dict[str, Any]) -> bool:
     return any(layer.use_dora[ADAPTER] for layer in layers.values())
-
-
-def _place(name: str, places: dict[str, str]) -> str | None:
-    """Returns the path in mlx-lm's model of a weight of transformers' model; files may leave its first parts out."""
-    parts = name.split(".")
-    return next(
-        (places[short] for start in range(len(parts)) if (short := ".".join(parts[start:])) in places), None
-    )
 
 
 def save_adapter(model: nn.Module, layers: dict[str, Any], like: Any, folder: Path) -> None:

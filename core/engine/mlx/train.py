@@ -14,7 +14,7 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from mlx.utils import tree_flatten, tree_map
+from mlx.utils import tree_flatten, tree_map_with_path
 from mlx_lm.tuner.callbacks import TrainingCallback
 from mlx_lm.tuner.trainer import TrainingArgs, evaluate
 from mlx_lm.tuner.trainer import train as train_mlx
@@ -498,7 +498,10 @@ class Training(TrainingCallback):
 def computing_in(dtype: mx.Dtype, model: Any) -> Iterator[None]:
     """Computes with copies of the weights that learn in `dtype`; gradients are those of the weights themselves."""
     trained = model.trainable_parameters()
-    model.update(tree_map(lambda weight: weight.astype(dtype), trained))
+    is_cast = getattr(model, "cast_predicate", lambda _name: True)
+    model.update(
+        tree_map_with_path(lambda name, weight: weight.astype(dtype) if is_cast(name) else weight, trained)
+    )
     try:
         yield
     finally:

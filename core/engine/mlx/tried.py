@@ -3,12 +3,12 @@
 from functools import partial
 
 import mlx.core as mx
-from mlx.utils import tree_flatten, tree_map
+from mlx.utils import tree_flatten
 
 from core.engine.devices.memory import ceiling_of
 from core.engine.generate.loading import TriedModel, require_model, stop_as_learned
 from core.engine.mlx import model as models
-from core.engine.mlx.build import folder_of, hold, resolve
+from core.engine.mlx.build import cast_weights, folder_of, hold, resolve
 from core.engine.mlx.generate import Answers
 from core.engine.mlx.losses import without_adapter
 from core.engine.mlx.memory import MlxMemory
@@ -52,7 +52,7 @@ def load_model(run: RunFolder, options: RunOptions, which: Which, why: str) -> T
     if (
         options.model.method is Method.FULL and resolved.precision is Precision.BF16
     ):  # as while it was trained
-        model.update(tree_map(lambda weight: weight.astype(mx.bfloat16), model.trainable_parameters()))
+        cast_weights(model, mx.bfloat16)
     weights = sum(array.nbytes for _name, array in tree_flatten(model.parameters()))
     MlxMemory(resolved.kind, ceiling_of(resolved)).limit(weights)
     mx.eval(model.parameters())

@@ -85,13 +85,17 @@ def fully_trained(model: Any) -> tuple[str, ...]:
 def adaptable_layers(model: Any, without: Iterable[str]) -> list[str]:
     """Returns names of the layers that can have an adapter: linear ones, quantized or not, and ungrouped convolutions.
 
-    PEFT 0.21 can't merge an adapter of a grouped convolution. Modules `without` are left out with everything in them.
+    PEFT 0.21 can't merge an adapter of a grouped convolution. Modules `without` are left out with everything in them,
+    and so is what a model that writes texts has for images and sounds.
     """
     excluded = tuple(without)
+    used = set((model.get_decoder() if predicts_tokens(model) else model).modules())
     return [
         name
         for name, layer in model.named_modules()
-        if _takes_lora(layer) and not any(name == whole or name.startswith(f"{whole}.") for whole in excluded)
+        if layer in used
+        and _takes_lora(layer)
+        and not any(name == whole or name.startswith(f"{whole}.") for whole in excluded)
     ]
 
 
