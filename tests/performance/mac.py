@@ -53,7 +53,7 @@ def tests(part: Part) -> list[Figure]:
 
 
 def check(part: Part) -> list[Figure]:
-    """The device check in full: the short one leaves MLX out."""
+    """The device check in full."""
     return checked(part, short=False)
 
 

@@ -95,6 +95,7 @@ def left_out(config: Config) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if text := config.get("text_config"):
         found["text_config"] = {**text, **left_out(text)}
+        found |= {"vocab_size": text["vocab_size"]} if "vocab_size" in text else {}
     if config.get("model_type") in CONFIG_MAPPING:
         names = CONFIG_MAPPING[config["model_type"]].attribute_map.items()
         found |= {other: config[name] for other, name in names if isinstance(config.get(name), int)}

@@ -21,7 +21,7 @@ from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.mlx import model as models
 from core.engine.mlx.names import Arrays, Shapes, as_published, sanitized
 from core.engine.mlx.recompute import compute_depth_first, recompute
-from core.engine.mlx.skeleton import add_adapter, empty, save_adapter, skeleton, take_adapter
+from core.engine.mlx.skeleton import add_adapter, empty, freeze_buffers, save_adapter, skeleton, take_adapter
 from core.engine.models import refusals
 from core.engine.models import text as text_models
 from core.engine.models.method import apply_method
@@ -125,7 +125,9 @@ def load(options: RunOptions, reporter: Reporter) -> MlxModel:
     layers, reference = {}, None
     if options.model.method is not Method.FULL:
         layers = add_adapter(model, like, shapes)
-    elif options.has_reference:
+    else:
+        freeze_buffers(model, like, shapes)
+    if options.has_reference and not layers:
         reference = _copy(model, mx.bfloat16 if options.device.precision is Precision.BF16 else mx.float32)
         note_copy(reporter)
     if options.memory.activation_checkpointing:

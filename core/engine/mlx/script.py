@@ -127,6 +127,7 @@ def _of_run(options: RunOptions, loaded: MlxModel) -> dict[str, Any]:
         "dtype": Code("mx.bfloat16" if is_half and not is_full else "mx.float32"),
         "cast": Code(inspect.getsource(cast_weights).strip()),
         "casts": is_half and is_full,
+        "is_exact": not is_half,
         "recomputes": options.memory.activation_checkpointing,
         "optimizer": Code(f"optimizers.{training.optimizer.label}"),
         "numbers": Code(numbers),

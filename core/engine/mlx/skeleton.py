@@ -131,6 +131,16 @@ def places(model: nn.Module, like: Any, published: Shapes) -> dict[str, Any]:
     return found
 
 
+def freeze_buffers(model: nn.Module, like: Any, published: Shapes) -> None:
+    """Freezes what is no parameter in transformers' model: MLX takes each array for one, such as Gemma 4's scalars."""
+    named, buffers = as_loaded(like, published), dict(like.named_buffers())
+    modules = dict(model.named_modules())
+    for path, source in sources(model, published).items():
+        if named[source] in buffers:
+            name, _dot, leaf = path.rpartition(".")
+            modules[name].freeze(keys=[leaf], recurse=False)
+
+
 def as_loaded(model: Any, names: Iterable[str]) -> dict[str, str]:
     """Returns the name in a model of transformers, which may have an adapter, of each weight in files."""
     transforms = get_model_conversion_mapping(model)
