@@ -15,7 +15,6 @@ from core.engine.reporter import Reporter
 from core.engine.run.checkpoints import find_checkpoint
 from core.engine.run.log import RunLog
 from core.options import RunOptions, run_file
-from core.options.backend_rules import USE_TORCH
 from core.options.catalogue import with_changes
 from core.options.choices import Method, Optimizer, Precision, PreferenceLoss, Quantization, Schedule, Task
 from core.runs.events import Action, CheckpointSaved, MemoryForecast, Outcome, Predicted, RunStarted, WhatRan
@@ -37,6 +36,7 @@ from tests.fakes.training import run_options
 pytest.importorskip("mlx.core")
 
 from core.engine.mlx import train as engine
+from core.engine.mlx.trainable import why_not
 
 # --- Runs
 
@@ -439,21 +439,15 @@ def test_a_model_that_is_quantized_already_is_trained_as_it_is(method, tmp_path)
     assert [fix.changes for fix in refused.fixes] == [{"model.method": "lora"}]
 
 
-@pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
-def test_weights_that_mlx_lm_changes_are_refused_before_they_learn_and_take_an_adapter(method, tmp_path):
+def test_weights_that_mlx_lm_changes_take_an_adapter_only(tmp_path):
     source = save_shifted(tmp_path / "model")
     asked = {**WRITES, "max_steps": 2, "lora_targets": ("q_proj", "v_proj")}
     text = write_text(tmp_path / "text.txt")
-    options = run_options(Task.CAUSAL_LM, source=source, method=method, train=text, **asked)
-    is_refused = method is Method.FULL
-    assert attempt(tmp_path / "run", options) == is_refused
-    story = story_of(RunFolder(tmp_path / "run"))
-    assert len(story.steps) == (0 if is_refused else 2)
-    failures = [message for name, message in story.messages.items() if name == "failed"]
-    assert [message.fixes for message in failures] == [(USE_TORCH,)] * is_refused
-    if not is_refused:
-        expected = on_torch(tmp_path / "torch", options)
-        assert story.steps[1][0] == pytest.approx(expected.steps[1][0], abs=1e-4)
+    options = run_options(Task.CAUSAL_LM, source=source, method=Method.LORA, train=text, **asked)
+    story, expected = on_mlx(tmp_path / "run", options), on_torch(tmp_path / "torch", options)
+    assert story.steps[1][0] == pytest.approx(expected.steps[1][0], abs=1e-4)
+    whole = with_changes(options, {"model.method": "full"})
+    assert why_not(whole) == "Hone can't undo what mlx-lm does to the weights of this qwen3_next model"
 
 
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
