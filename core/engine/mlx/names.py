@@ -26,7 +26,9 @@ def sanitize(model: Any, weights: Arrays) -> Arrays:
 
 
 def sources(model: nn.Module, published: Shapes) -> dict[str, str]:
-    """Returns the name in transformers' files of each weight that is made of a single one of them.
+    """Returns the name in transformers' files of each vector and matrix that is made of a single one of them.
+
+    Stacked experts aren't, and to look into them takes their memory.
 
     Each weight of the files is replaced by a constant of its own, which shows where it went. One that `sanitize` adds 1
     to, as it does to norms of Qwen3-Next, is left out.
@@ -40,6 +42,7 @@ def sources(model: nn.Module, published: Shapes) -> dict[str, str]:
     ends: dict[str, Any] = {
         name: mx.stack([mark[(0,) * mark.ndim], mark[(-1,) * mark.ndim]])
         for name, mark in sanitized(model, marks).items()
+        if mark.ndim < 3
     }
     places = {name: found.tolist() for name, found in ends.items()}  # one by one, as some take memory
     return {
