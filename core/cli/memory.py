@@ -47,7 +47,13 @@ from core.memory.remedies import Remedy, ladder
 from core.monitor.device_memory import room_of
 from core.options import RunOptions, hub, run_file
 from core.options.catalogue import with_changes
-from core.options.device_support import DeviceReport, MachineReport, find_device, machine_problems
+from core.options.device_support import (
+    DeviceReport,
+    MachineReport,
+    find_device,
+    machine_problems,
+    without_mlx,
+)
 from core.options.sources import Scheme, scheme_of
 from core.runs.words import changes_text, error_text
 from core.services.autofit import Fitting, Try
@@ -173,14 +179,14 @@ def _read_request(arguments: argparse.Namespace, *, needs_weights: bool) -> _Req
     machine = with_computers(run_job("devices", None, MachineReport))
     if problems := tuple(machine_problems(machine, options)):
         raise OptionsError(problems, str(arguments.file))
-    device = find_device(machine, options.device.name)
-    assert device is not None, "machine_problems has checked it"
     if needs_weights:
         # its first steps run there
         ask_to_send([options], is_agreed=arguments.yes, chosen=named_in(arguments.overrides))
-    room = room_of(device, mps_limit=options.device.mps_memory_limit)
     offline = getattr(arguments, "offline", False)
     model = _find_model(options, arguments.file, needs_weights=needs_weights, offline=offline)
+    device = find_device(without_mlx(machine, options, model.why_not_mlx), options.device.name)
+    assert device is not None, "machine_problems has checked it"
+    room = room_of(device, mps_limit=options.device.mps_memory_limit)
     return _Request(options, device, room, model)
 
 

@@ -27,7 +27,7 @@ from core.base.files import ENGINE_LOCK, locked
 from core.base.jobs import FailureReport, JobFailure, JobProgress
 from core.base.language import _
 from core.base.processes import ASKER, end_group
-from core.engine.backend import choose, choose_again, model_problems
+from core.engine.backend import choose, choose_again, model_problems, why_not_mlx_here
 from core.engine.environment import (
     hide_libraries,
     prepare,
@@ -322,8 +322,11 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
                 from core.engine.memory.model_check import check_model
 
                 model = check_model(options, request.labels)
-                refused = model_problems(options) if model.architecture else ()
-                return msgspec.structs.replace(model, problems=(*model.problems, *refused))
+                if not model.architecture:
+                    return model
+                problems = (*model.problems, *model_problems(options))
+                why_not_mlx = why_not_mlx_here(options)
+                return msgspec.structs.replace(model, problems=problems, why_not_mlx=why_not_mlx)
             options = with_changes(options, {"device.backend": choose(options)[0]})
             if name == "forecast":
                 from core.engine.memory.forecast import forecast
@@ -335,7 +338,8 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
         case "script":
             script_request = channel.read(ScriptRequest)
             options = _prepare_for(script_request.asked)
-            if choose(options)[0] is Backend.MLX:
+            options = with_changes(options, {"device.backend": choose(options)[0]})
+            if options.device.backend is Backend.MLX:
                 from core.engine.mlx.script import write_script
             else:
                 from core.engine.script import write_script

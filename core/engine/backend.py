@@ -4,6 +4,7 @@ from core.base.errors import DeviceError, Fix, ModelError, Problem
 from core.base.formats import capitalized, paragraph
 from core.base.language import _
 from core.engine.devices.capabilities import (
+    SystemFacts,
     automatic_backend,
     missing_package,
     system_facts,
@@ -12,7 +13,7 @@ from core.engine.devices.capabilities import (
 from core.engine.environment import prepare_torchvision
 from core.engine.run.checkpoints import saved_by
 from core.options import RunOptions
-from core.options.backend_rules import USE_TORCH, needs_mlx, only_with_mlx, why_not_mlx
+from core.options.backend_rules import USE_TORCH, only_with_mlx, why_not_mlx
 from core.options.catalogue import options_by_path, with_changes
 from core.options.choices import Backend, Method
 from core.runs.models import Checkpoint
@@ -30,11 +31,8 @@ def choose(options: RunOptions) -> tuple[Backend, str]:
     """
     if options.device.backend is Backend.TORCH:
         return Backend.TORCH, AS_ASKED
-    facts = system_facts()
-    kind = options.device.there.partition(":")[0]
-    if kind == "auto":
-        kind = "mps" if (facts.system, facts.machine) == ("Darwin", "arm64") else "cpu"
-    automatic, must = automatic_backend(facts, kind), needs_mlx(options)
+    facts, kind = _facts_and_kind(options)
+    automatic, must = automatic_backend(facts, kind), tuple(only_with_mlx(options))
     reason = why_no_mlx(facts, kind)
     if automatic.value == Backend.TORCH and not must:
         reason = automatic.reason
@@ -49,8 +47,8 @@ def choose(options: RunOptions) -> tuple[Backend, str]:
             (Fix(_("Train LoRA"), {"model.method": "lora"}),),
         )
     if reason and must:
-        usual = {path: options_by_path()[path].default for path in only_with_mlx(options)}
-        fix = Fix(USE_TORCH.label, {**USE_TORCH.changes, **usual})
+        usual = {path: options_by_path()[path].default for path in must}
+        fix = Fix(USE_TORCH.label, {**usual, **USE_TORCH.changes})
         raise error(_("MLX can't train this run"), paragraph(capitalized(reason)), (fix,))
     if reason:
         return Backend.TORCH, f"torch: {reason}"
@@ -96,6 +94,24 @@ def model_problems(options: RunOptions) -> tuple[Problem, ...]:
     except ModelError as refused:
         return (Problem("model.source", paragraph(refused.title, refused.detail), refused.fixes),)
     return ()
+
+
+def why_not_mlx_here(options: RunOptions) -> str:
+    """Returns why MLX can't train the model of a run, whichever engine it names; empty if MLX isn't here at all.
+
+    Raises:
+        ModelError: The config can't be loaded.
+    """
+    is_here = options.task.writes_text and not why_no_mlx(*_facts_and_kind(options))
+    return _why_not_its_model(options) if is_here else ""
+
+
+def _facts_and_kind(options: RunOptions) -> tuple[SystemFacts, str]:
+    """Returns the facts about this computer, and the kind of device that a run with MLX would use."""
+    facts, kind = system_facts(), options.device.there.partition(":")[0]
+    if kind == "auto":
+        kind = "mps" if (facts.system, facts.machine) == ("Darwin", "arm64") else "cpu"
+    return facts, kind
 
 
 def _why_not_its_model(options: RunOptions) -> str:

@@ -329,7 +329,8 @@ class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
     `trainable_parameters` depend on the method and include LoRA's. `layers` counts blocks, or a vision model's linear
     layers and convolutions. `attention` are the supported values of `model.attention` (none for vision models),
     `max_length` is its context length (None: unlimited). `normalises_batch`: it has batch norm. `shape` is for the
-    memory forecast. `problems` would end a run with this model.
+    memory forecast. `why_not_mlx` says why MLX can't train it, empty if it can or isn't there at all. `problems` would
+    end a run with this model.
     """
 
     architecture: str = ""
@@ -341,6 +342,7 @@ class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
     max_length: int | None = None
     normalises_batch: bool = False
     shape: ModelShape | None = None
+    why_not_mlx: str = ""
     problems: tuple[Problem, ...] = ()
 
 
@@ -353,13 +355,14 @@ def question_about(options: RunOptions, labels: int = 2) -> OptionsRequest | Non
     if not is_at_hand(options):
         return None
     unused = ModelOptions()
-    is_from_scratch = is_scratch(options.model.source)  # its positions depend on the data
+    # positions of a model from scratch depend on the length, and whether MLX's attention sees as far
+    needs_length = is_scratch(options.model.source) or options.task.writes_text
     relevant = RunOptions(
         task=options.task,
         model=msgspec.structs.replace(
             options.model, lora_alpha=unused.lora_alpha, lora_dropout=unused.lora_dropout
         ),
-        data=DataOptions(max_length=options.data.max_length) if is_from_scratch else DataOptions(),
+        data=DataOptions(max_length=options.data.max_length) if needs_length else DataOptions(),
         device=DeviceOptions(name=options.device.name, backend=options.device.backend),
         memory=MemoryOptions(activation_checkpointing=options.memory.activation_checkpointing),
     )

@@ -12,7 +12,6 @@ from core.options.choices import (
     Backend,
     DeepSpeed,
     FrozenPrecision,
-    Method,
     Optimizer,
     Precision,
     Quantization,
@@ -23,6 +22,14 @@ MLX_ON_CPU = "HONE_MLX_CPU"
 """The variable that lets tests choose MLX without Apple silicon."""
 
 USE_TORCH = Fix(_("Use PyTorch"), {"device.backend": "torch"})
+ONLY_TEXTS = _("MLX trains text generation, chat and preference tuning only")
+
+ONLY_MLX = {
+    "device.backend": (Backend.MLX.value,),
+    "model.quantization": (Quantization.AFFINE4.value, Quantization.AFFINE8.value),
+    "training.optimizer": (Optimizer.MUON.value,),
+}
+"""The values that need MLX, by option."""
 
 
 class Limit(NamedTuple):
@@ -64,8 +71,7 @@ def why_not_mlx(options: RunOptions) -> Iterator[Problem]:
     only the engine knows (`core.engine.backend`).
     """
     if not options.task.writes_text:
-        message = _("MLX trains text generation, chat and preference tuning only")
-        yield Problem("device.backend", message, (USE_TORCH,))
+        yield Problem("device.backend", ONLY_TEXTS, (USE_TORCH,))
     if options.device.there.startswith("cuda"):
         yield Problem("device.name", _("MLX doesn't compute on NVIDIA GPUs"), (USE_TORCH,))
     if len(options.device.computers) > 1:
@@ -84,16 +90,10 @@ def left_to_torch(options: RunOptions, path: str, value: str) -> str:
 
 
 def only_with_mlx(options: RunOptions) -> Iterator[str]:
-    """Yields the paths of options whose values only MLX has."""
-    if options.model.method is Method.QLORA and options.model.quantization.is_affine:
-        yield "model.quantization"
-    if options.training.optimizer is Optimizer.MUON:
-        yield "training.optimizer"
-
-
-def needs_mlx(options: RunOptions) -> bool:
-    """Returns whether only MLX can train this, whatever `device.backend` says."""
-    return options.device.backend is Backend.MLX or any(only_with_mlx(options))
+    """Yields the paths of options whose values need MLX, `device.backend` among them."""
+    for path, values in ONLY_MLX.items():
+        if value_of(options, path) in values and options_by_path()[path].applies_to(options):
+            yield path
 
 
 def backend_problems(options: RunOptions) -> Iterator[Problem]:

@@ -6,9 +6,10 @@ from enum import Enum
 import msgspec
 
 from core.base.errors import Fix, Problem
+from core.base.formats import capitalized
 from core.base.language import _
 from core.options import RunOptions
-from core.options.backend_rules import why_not_mlx
+from core.options.backend_rules import ONLY_MLX, ONLY_TEXTS, why_not_mlx
 from core.options.catalogue import all_options, options_by_path, use, use_default, value_of, with_changes
 from core.options.choices import Backend, Method, Precision, Quantization, device_title
 from core.options.declare import Option
@@ -138,6 +139,31 @@ def find_device(machine: MachineReport, name: str) -> DeviceReport | None:
     wanted = machine.automatic if name == "auto" else ("cuda:0" if there == "cuda" else there) + place
     unknown = f"auto{place}"  # a computer that wasn't checked yet
     return next((device for device in machine.devices if device.name in (wanted, unknown)), None)
+
+
+def without_mlx(machine: MachineReport, options: RunOptions, why_not_its_model: str) -> MachineReport:
+    """Returns what the devices support if MLX can't train the task or the model of `options`; otherwise `machine`.
+
+    `why_not_its_model` is `core.memory.model.ModelReport.why_not_mlx`, empty until the model is known.
+    """
+    reason = capitalized(why_not_its_model if options.task.writes_text else ONLY_TEXTS)
+    if not reason:
+        return machine
+    refused = {path: dict.fromkeys(values, reason) for path, values in ONLY_MLX.items()}
+    by_model = Instead("model.source", text_of(options.model.source), Backend.TORCH.value, reason)
+
+    def without(device: DeviceReport) -> DeviceReport:
+        refusals = {path: values | device.refusals.get(path, {}) for path, values in refused.items()}
+        automatic = {
+            path: msgspec.structs.replace(settled, instead=(by_model,))
+            for path, settled in device.automatic.items()
+            if settled.value == Backend.MLX
+        }
+        return msgspec.structs.replace(
+            device, refusals=device.refusals | refusals, automatic=device.automatic | automatic
+        )
+
+    return msgspec.structs.replace(machine, devices=tuple(map(without, machine.devices)))
 
 
 def why_automatic(name: str) -> str:
@@ -340,9 +366,9 @@ def settled_beside(device: DeviceReport, path: str, options: RunOptions) -> Sett
     settled = device.automatic.get(path)
     if settled is None:
         return None
-    if path == "device.backend" and settled.value == Backend.MLX:
-        problem = next(why_not_mlx(options), None)
-        return Settled(Backend.TORCH.value, problem.message) if problem else settled
+    may_be_mlx = path == "device.backend" and settled.value == Backend.MLX
+    if may_be_mlx and (problem := next(why_not_mlx(options), None)):
+        return Settled(Backend.TORCH.value, problem.message)
     for other in settled.instead:
         if text_of(_value_beside(device, other.path, options)) == other.when:
             return Settled(other.value, other.reason)

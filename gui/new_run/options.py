@@ -370,8 +370,13 @@ class OptionsColumn(QWidget):
         self._machine = machine
         self._show_device()
 
-    def show_hints(self, options: RunOptions | None, model: ModelCheck) -> None:
-        """Show the data, and below some fields what the values of the form mean, None if they can't be read."""
+    def show_hints(
+        self, options: RunOptions | None, model: ModelCheck, machine: MachineReport | None
+    ) -> None:
+        """Show the data, and below some fields what the values of the form mean, None if they can't be read.
+
+        `machine` is for these options and this model.
+        """
         names = self.form.row(LABEL_NAMES)
         self.data.show_state(self.form.task, self.guesses.columns, self.guesses.guessed, names)
         self.split.update_from(self._reading.report)
@@ -404,12 +409,12 @@ class OptionsColumn(QWidget):
         assert isinstance(best.field, SwitchField)
         best.field.show_implied(is_implied=stops_early)
         best.set_hint(_("Early stopping always keeps the best") if stops_early else "")
-        device = find_device(self._machine, options.device.name) if self._machine else None
+        device = find_device(machine, options.device.name) if machine else None
         effective = (settle(device, options) if device else options).effective_batch
         text = _("Effective batch size: {rows:,}").format(rows=effective)
         accumulates = options.memory.gradient_accumulation_steps > 1
         row("memory.gradient_accumulation_steps").set_hint(text if accumulates else "")
-        self.form.show_machine(self._machine, device, options, but=WITH_DEVICES)
+        self.form.show_machine(machine, device, options, but=WITH_DEVICES)
         for path in self.form.paths:
             settled = settled_beside(device, path, options) if device else None
             if settled is not None:

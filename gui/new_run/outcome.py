@@ -209,14 +209,13 @@ def computed(machine: MachineReport | None, options: RunOptions) -> tuple[str, s
     """Return the device and the precision that the options resolve to on this machine, in words."""
     if machine is None:
         return _("checking this computer…"), _("checking this computer…")
-    device, precision = find_device(machine, options.device.name), options.device.precision
+    device = find_device(machine, options.device.name)
     if device is None:
-        return options.device.name, precision.value
+        return options.device.name, options.device.precision.value
     kind = device_title((options.device.name if options.device.computers else device.name).replace(":0", ""))
     title = kind if device.title in (kind, "") else f"{kind} · {device.title}"
-    settled = device.automatic.get("device.precision")
-    name = settled.value if precision is Precision.AUTO and settled else precision.value
-    if name == Precision.AUTO:
+    name = _resolved(options, device, "device.precision")
+    if not name:
         return title, _("decided when the run starts")
     autocasts = name not in (Precision.FP32, Precision.TF32) and not _is_mlx(options, device)
     is_frozen = options_by_path()["model.frozen_precision"].applies_to(options)

@@ -20,7 +20,7 @@ from core.memory.model import Basis, FitVerdict, Forecast, ModelShape
 from core.options import RunOptions, Tree, presets, run_file
 from core.options.catalogue import copied, options_by_path, put, value_at, with_changes
 from core.options.choices import Method, Task
-from core.options.device_support import MachineReport, find_device, hints
+from core.options.device_support import MachineReport, find_device, hints, without_mlx
 from core.options.hub import RepoKind
 from core.options.method_rules import SCRATCH_EPOCHS, starting_options
 from core.options.presets import Preset
@@ -591,13 +591,16 @@ class NewRunPage(QWidget):
         advice = (*questions.data.advice, *advice)
         answers = (*problems_of_length, *questions.model.problems())
         problems = all_problems(checked, questions.data.problems(), self._machine, form.paths, answers)
+        machine = self._machine
         if checked.readable is not None:
+            if machine is not None:
+                machine = without_mlx(machine, checked.readable, questions.model.why_not_mlx)
             wrong = {problem.path for problem in problems}
-            advice = (*hints(checked.readable, self._machine), *advice)
+            advice = (*hints(checked.readable, machine), *advice)
             advice = tuple(hint for hint in advice if hint.path not in wrong)
         form.show_problems(problems)
         self._advice = advice
-        self.options.show_hints(checked.readable, questions.model)
+        self.options.show_hints(checked.readable, questions.model, machine)
         is_waiting = questions.prevents_start(checked.readable)
         is_ready = not (problems or is_waiting or questions.data.problem_count)
         self.ready = checked.options if is_ready else None
@@ -610,12 +613,12 @@ class NewRunPage(QWidget):
         is_same = example and all(form.value(path) == value_at(example.tree, path) for path in SOURCES)
         unchanged = example.name if example and is_same else ""
         self.fit.minutes = beginnings()[unchanged][-1] if unchanged in beginnings() else 0
-        self.fit.update(checked, self._machine, questions, is_ready=self.ready is not None)
+        self.fit.update(checked, machine, questions, is_ready=self.ready is not None)
         self._show_advice()
         self.outcome.show_outcome(
             checked,
             problems,
-            self._machine,
+            machine,
             questions,
             advice,
             changed=form.changed_from(),

@@ -199,19 +199,20 @@ class FormQuestion(EngineWork[Answer], Generic[Request, Answer]):
 class ModelCheck(FormQuestion[OptionsRequest, ModelReport]):
     """What is known about the chosen model.
 
-    `longest` is its context length in tokens, `shaped` the newest report with its shape. Both are kept while only
-    other options change.
+    `longest` is its context length in tokens, `shaped` the newest report with its shape, `why_not_mlx` as in the
+    newest report. They are kept while only other options change.
     """
 
     def __init__(self, ask: Ask, parent: QObject | None = None) -> None:
         super().__init__(ask, "check-model", ModelReport, parent)
         self.longest: int | None = None
+        self.why_not_mlx = ""
         self.shaped: ModelReport | None = None
         self._answers: dict[bytes, ModelReport] = {}  # by their requests
 
     def set_request(self, request: OptionsRequest | None, *, is_deferred: bool = False) -> bool:
         if _model_of(request) != _model_of(self._request):
-            self.longest = self.shaped = None
+            self.longest, self.why_not_mlx, self.shaped = None, "", None
         is_new = super().set_request(request, is_deferred=is_deferred)
         if is_new and (answer := self._answers.get(msgspec.json.encode(request))) is not None:
             self.hold()
@@ -230,7 +231,7 @@ class ModelCheck(FormQuestion[OptionsRequest, ModelReport]):
         self.changed.emit()
 
     def _keep(self, report: ModelReport) -> None:
-        self.report, self.longest = report, report.max_length
+        self.report, self.longest, self.why_not_mlx = report, report.max_length, report.why_not_mlx
         if report.shape is not None:
             self.shaped = report
 

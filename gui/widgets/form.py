@@ -169,7 +169,9 @@ class FormRow(QWidget):
         if not self.problems:
             lines += (self.hint, *map(sentence, (self.refusals.summary, *self.refusals.details)))
         fixes = [fix for item in told for fix in item.fixes if not fix.is_advice]
-        self.note.say([*filter(None, lines)], fixes, Role.PROBLEM if self.problems else Role.HINT)
+        self.note.say(
+            [*dict.fromkeys(filter(None, lines))], fixes, Role.PROBLEM if self.problems else Role.HINT
+        )
 
 
 def label_width(widget: QWidget) -> int:

@@ -21,7 +21,7 @@ from core.base.language import _
 from core.base.processes import is_frozen
 from core.engine.devices.stored_checks import software, stored_checks
 from core.monitor.nvidia import CARDS, find_gpu
-from core.options.backend_rules import MLX_ON_CPU
+from core.options.backend_rules import MLX_ON_CPU, ONLY_MLX
 from core.options.choices import FP16_NEEDS_GPU, Backend, Task
 from core.options.device_support import ANY_OTHER, MORE_THAN, Instead, Settled
 
@@ -308,9 +308,8 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
 
     before_ampere = gpu is not None and gpu.capability < AMPERE
     no_mlx = why_no_mlx(facts, kind)
-    refuse("device.backend", no_mlx, "mlx")
-    refuse("model.quantization", no_mlx, "affine4", "affine8")
-    refuse("training.optimizer", no_mlx, "muon")
+    for path, values in ONLY_MLX.items():
+        refuse(path, no_mlx, *values)
     if kind == "cpu":
         refuse("device.precision", FP16_NEEDS_GPU, "fp16")
     if kind != "cuda":

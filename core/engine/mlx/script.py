@@ -31,8 +31,8 @@ from core.engine.script import START, Code, closing, comment, place_of, rendered
 from core.jobs.script import SCRIPT, Script, ScriptRequest
 from core.options import RunOptions
 from core.options.backend_rules import Limit
-from core.options.catalogue import value_of, with_changes
-from core.options.choices import AFFINE_BITS, AFFINE_GROUP, Backend, Method, Optimizer, Precision, Task
+from core.options.catalogue import value_of
+from core.options.choices import AFFINE_BITS, AFFINE_GROUP, Method, Optimizer, Precision, Task
 from core.options.sources import short_name
 
 TEMPLATE = Path(__file__).resolve().parents[3] / "resources" / "mlx_script.py.jinja"
@@ -59,7 +59,7 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
     if problems:
         raise OptionsError(tuple(problems), _("The script"))
     use_cpu()  # a run that trains keeps the GPU
-    request, options = settled(request, with_changes(options, {"device.backend": Backend.MLX}))
+    request, options = settled(request, options)
     loaded = load(options, Reporter(None, writes=False))
     into = Path(request.folder)
     _write_examples(loaded, into)

@@ -11,7 +11,7 @@ import pytest
 from core.base.errors import DeviceError, ModelError
 from core.engine import __main__ as engine
 from core.engine import backend
-from core.engine.backend import choose, choose_again, model_problems
+from core.engine.backend import choose, choose_again, model_problems, why_not_mlx_here
 from core.engine.run.checkpoints import MLX_OPTIMIZER
 from core.options import RunOptions
 from core.options.backend_rules import MLX_ON_CPU
@@ -23,7 +23,7 @@ from core.runs.events import MessageRaised, WhatRan
 from core.runs.models import Checkpoint
 from core.runs.words import AS_ASKED
 from tests.fakes.jobs import ROOT
-from tests.fakes.machines import M1_ON_13, M4, M4_WITHOUT_BITSANDBYTES, PC, variant
+from tests.fakes.machines import M1, M1_ON_13, M4, M4_WITHOUT_BITSANDBYTES, PC, variant
 from tests.fakes.models import edit_config, save_tiny_llama
 from tests.fakes.runs import make_folder
 
@@ -173,6 +173,39 @@ def test_a_model_that_its_engine_can_not_train_is_told_before_the_run(on, models
     found = model_problems(asked(kind, model__source=models[model], model__method=method))
     assert [told in problem.message for problem in found] == [True] * bool(told)
     assert all(problem.fixes for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("facts", "case", "more"),
+    [
+        (M1, "auto opt told", {}),
+        (M1, "torch opt told", {}),
+        (M1, "mlx opt told", {"model__method": "lora"}),
+        (M1, "auto opt told", {"training__optimizer": "ademamix"}),
+        (TESTING, "auto opt told", {}),
+        (M1, "auto plain silent", {}),
+        (M1, "torch plain silent", {}),
+        (M1, "auto opt silent", {"task": Task.TEXT_CLASSIFICATION}),
+        (M1, "auto opt silent", {"device__name": "cpu"}),
+        (M1_ON_13, "auto opt silent", {}),
+        (PC, "mlx opt silent", {}),
+    ],
+)
+def test_where_mlx_is_it_is_told_that_it_can_not_train_a_model(on, models, facts, case, more):
+    on(facts)
+    kind, model, told = case.split()
+    reason = why_not_mlx_here(asked(kind, model__source=models[model], **more))
+    assert reason == "the architecture opt is not in mlx-lm" * (told == "told")
+
+
+def test_a_model_that_sees_a_part_of_a_long_text_is_left_to_pytorch(on, tmp_path):
+    on(M1)
+    folder = save_tiny_llama(tmp_path / "qwen")
+    edit_config(folder, model_type="qwen2", sliding_window=64, use_sliding_window=True)
+    reasons = [
+        why_not_mlx_here(asked(model__source=str(folder), data__max_length=length)) for length in (64, 65)
+    ]
+    assert reasons == ["", "mlx-lm ignores that this qwen2 model sees 64 tokens back only"]
 
 
 def test_a_model_is_no_problem_where_mlx_can_not_train_any(on, opt):

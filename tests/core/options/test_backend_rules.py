@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from core.options import RunOptions
-from core.options.backend_rules import LIMITS, backend_problems, needs_mlx, why_not_mlx
+from core.options.backend_rules import LIMITS, backend_problems, only_with_mlx, why_not_mlx
 from core.options.catalogue import options_by_path, value_of, with_changes
 from core.options.choices import Task
 from core.options.method_rules import starting_options
@@ -112,11 +112,10 @@ def test_pytorch_trains_the_rest(changes):
 
 def test_only_mlx_trains_what_asks_for_it_its_formats_or_its_optimizer():
     qlora = {"model.method": "qlora", "model.quantization": "affine4"}
-    assert needs_mlx(asked("mlx", {}))
-    assert needs_mlx(asked("auto", qlora))
-    assert needs_mlx(asked("auto", {"training.optimizer": "muon"}))
-    assert not needs_mlx(asked("auto", {}))
-    assert not needs_mlx(asked("auto", {**qlora, "model.method": "lora"}))
+    assert [*only_with_mlx(asked("mlx", qlora))] == ["device.backend", "model.quantization"]
+    assert [*only_with_mlx(asked("auto", {"training.optimizer": "muon"}))] == ["training.optimizer"]
+    assert not [*only_with_mlx(asked("auto", {}))]
+    assert not [*only_with_mlx(asked("auto", {**qlora, "model.method": "lora"}))]
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.path)

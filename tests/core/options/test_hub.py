@@ -11,6 +11,7 @@ from core.base.jobs import run_job
 from core.memory.model import ModelReport, question_about
 from core.options import RunOptions
 from core.options.choices import Method, Task
+from core.options.data import DataOptions
 from core.options.hub import (
     INDEX,
     PURPOSES,
@@ -86,6 +87,15 @@ def test_options_that_do_not_matter_make_no_other_question():
     checkpointing = replace(resnet, memory=MemoryOptions(activation_checkpointing=True))
     assert question_about(resnet) != question_about(checkpointing)
     assert question_about(resnet) != question_about(resnet, labels=10)
+
+
+@pytest.mark.parametrize("task", [Task.CHAT, Task.TEXT_CLASSIFICATION])
+def test_how_long_texts_are_matters_where_mlx_may_train(task, tmp_path):
+    """MLX may not see as far as a model's attention does."""
+    (tmp_path / "config.json").write_text("{}")
+    short = RunOptions(task=task, model=ModelOptions(source=str(tmp_path)))
+    longer = replace(short, data=DataOptions(max_length=8192))
+    assert (question_about(short) != question_about(longer)) is task.writes_text
 
 
 @pytest.mark.parametrize(

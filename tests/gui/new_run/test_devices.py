@@ -10,10 +10,11 @@ from core.options import RunOptions
 from core.options.choices import Task
 from core.options.device_support import DeviceReport, MachineReport, Settled
 from gui.new_run.device_field import TogetherSheet
-from gui.new_run.memory_state import read_room
+from gui.new_run.memory_state import read_room, taught_as
 from tests.fakes.jobs import CPU_ONLY
-from tests.fakes.machines import M4, M4_WITHOUT_BITSANDBYTES
-from tests.gui.new_run.steps import checks, load, put, row, rows, start_text
+from tests.fakes.machines import M1, M4, M4_WITHOUT_BITSANDBYTES
+from tests.fakes.model_shapes import MODEL
+from tests.gui.new_run.steps import checks, load, put, row, rows, settle, start_text
 
 GB = 1 << 30
 
@@ -155,8 +156,50 @@ def test_automatic_is_the_engine_that_trains_the_task_and_says_why(page):
         assert engine.field.segmented.buttons()["auto"].text() == f"Automatic ({chosen})"
         assert why in engine.hint
         assert rows(page)["Trained"].endswith("affine4" if chosen == "MLX" else "nf4")
+        assert engine.field.segmented.buttons()["mlx"].isEnabled() is task.writes_text
+        assert why in " ".join(engine.note.lines[:1])
+        assert len(engine.note.lines) == 1
     put(page, device__backend="torch")
     assert not engine.hint
+
+
+NOT_IN_MLX = "the architecture opt is not in mlx-lm"
+
+
+@pytest.mark.parametrize("reason", [NOT_IN_MLX, ""])
+def test_a_model_that_mlx_can_not_train_is_left_to_pytorch_once_it_is_known(
+    qtbot, page, engine, model, reason
+):
+    automatic = "PyTorch" if reason else "MLX"
+    engine.answers["check-model"] = replace(MODEL, why_not_mlx=reason)
+    engine.gate.clear()
+    page.set_machine(report(M1))
+    load(page, Task.CHAT.value, source=model, model={"method": "qlora"})
+    choices = row(page, "device.backend")
+    buttons = choices.field.segmented.buttons()
+
+    def shows(chosen, *, can_be_mlx):
+        assert buttons["auto"].text() == f"Automatic ({chosen})"
+        assert (buttons["mlx"].isEnabled(), buttons["torch"].isEnabled()) == (can_be_mlx, True)
+        assert ("affine4" if chosen == "MLX" else "nf4") in rows(page)["Trained"]
+        assert rows(page)["Precision"].startswith("bf16" if chosen == "MLX" else "fp32")
+        assert rows(page).get("Engine", "PyTorch") == chosen
+
+    shows("MLX", can_be_mlx=True)
+    engine.gate.set()
+    settle(qtbot, page)
+    shows(automatic, can_be_mlx=not reason)
+    assert ("The architecture opt is not in mlx-lm" in choices.note.lines) is bool(reason)
+    assert len(choices.note.lines) == 1
+    assert taught_as(page.fit.case) == ("Apple M1, MLX" if automatic == "MLX" else "Apple M1")
+    put(page, model__lora_rank=4)
+    shows(automatic, can_be_mlx=not reason)  # what is known of the model stays
+    put(page, device__backend="mlx")
+    assert choices.field.value() == "mlx"
+    assert not choices.problems
+    engine.gate.clear()
+    load(page, Task.CHAT.value, source="scratch:llama-tiny", model={"method": "qlora"})
+    assert buttons["mlx"].isEnabled()  # another model, which isn't known yet
 
 
 def test_qlora_is_greyed_only_where_neither_engine_has_a_format_for_it(page):
