@@ -159,6 +159,7 @@ class Engine:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.room = Room(free=8 * GB, ceiling=16 * GB)
+        self.machine = MachineReport(devices=(CPU,), automatic="cpu")
         self.model = ModelReport(activation_checkpointing=True, shape=SHAPE)
         self.traced: Forecast | Exception = TRACED
         self.data: DataReport | Exception = DataReport(source="", format="CSV", rows=300)
@@ -169,7 +170,7 @@ class Engine:
         """In place of `core.base.jobs.run_job`."""
         self.asked.append(name)
         found = {
-            "devices": MachineReport(devices=(CPU,), automatic="cpu"),
+            "devices": self.machine,
             "check-model": self.model,
             "forecast": self.traced,
             "inspect": self.data,

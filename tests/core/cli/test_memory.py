@@ -9,11 +9,15 @@ from msgspec.structs import replace
 from core.base.errors import DataError, Problem, UserError
 from core.base.jobs import EngineCrashed
 from core.cli import memory
+from core.engine.devices.choose import report
 from core.jobs.hub import ConfigFetched
 from core.jobs.inspect import DataFinding, DataReport, FindingLevel
 from core.memory.model import ModelReport, Room
 from core.options import run_file
-from core.options.choices import Padding
+from core.options.catalogue import with_changes
+from core.options.choices import Padding, Task
+from core.options.method_rules import starting_options
+from tests.fakes.machines import M1
 from tests.fakes.memory import FILE, GB, MB, MEASURED, TRACED, DryRuns
 from tests.fakes.model_shapes import MODEL, asked
 
@@ -57,6 +61,22 @@ def test_a_forecast_says_what_it_assumed_and_why_there_are_no_gradients(engine, 
     out = hone("forecast", FILE).out
     assert "Examples have at most 64 tokens." in out
     assert "The longest example" not in out
+
+
+def test_the_memory_of_a_model_that_mlx_can_not_train_is_that_of_pytorch(engine, hone, tmp_path):
+    run = tmp_path / "text.hone"
+    options = starting_options(Task.CAUSAL_LM)
+    changes = {"model.source": "scratch:llama-tiny", "model.method": "full", "data.train": "synthetic:8x4"}
+    run_file.write(with_changes(options, changes), run)
+    engine.machine, engine.model = report(M1), MODEL
+
+    def total(*more):
+        return hone("forecast", run, "--quick", "--json", *more).json["total"]
+
+    torch, mlx = (total("--set", f"device.backend={name}") for name in ("torch", "mlx"))
+    assert total() == mlx != torch
+    engine.model = replace(MODEL, why_not_mlx="the architecture opt is not in mlx-lm")
+    assert total() == torch
 
 
 TOO_LARGE = ("It doesn't fit.", "--set memory.batch_size=", "memory.activation_checkpointing=true")

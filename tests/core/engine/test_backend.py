@@ -9,10 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 from core.base.errors import DeviceError, ModelError
+from core.base.jobs import run_job
 from core.engine import __main__ as engine
 from core.engine import backend
 from core.engine.backend import choose, choose_again, model_problems, why_not_mlx_here
 from core.engine.run.checkpoints import MLX_OPTIMIZER
+from core.memory.model import ModelReport, question_about
 from core.options import RunOptions
 from core.options.backend_rules import MLX_ON_CPU
 from core.options.catalogue import with_changes
@@ -196,6 +198,15 @@ def test_where_mlx_is_it_is_told_that_it_can_not_train_a_model(on, models, facts
     kind, model, told = case.split()
     reason = why_not_mlx_here(asked(kind, model__source=models[model], **more))
     assert reason == "the architecture opt is not in mlx-lm" * (told == "told")
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="it has MLX of its own")
+def test_the_report_on_a_model_says_why_mlx_can_not_train_it(opt, monkeypatch):
+    question = question_about(asked(model__source=opt))
+    for on_cpu, told in (("1", "the architecture opt is not in mlx-lm"), ("", "")):
+        monkeypatch.setenv(MLX_ON_CPU, on_cpu)
+        report = run_job("check-model", question, ModelReport)
+        assert (report.architecture, report.why_not_mlx) == ("OPTForCausalLM", told)
 
 
 def test_a_model_that_sees_a_part_of_a_long_text_is_left_to_pytorch(on, tmp_path):

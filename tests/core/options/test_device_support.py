@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from core.engine.devices.choose import report
 from core.options import RunOptions
+from core.options.backend_rules import ONLY_MLX
 from core.options.catalogue import with_changes
 from core.options.choices import Method, Optimizer, Task, device_title
 from core.options.device_support import (
@@ -16,11 +18,16 @@ from core.options.device_support import (
     machine_may_refuse,
     machine_problems,
     model_may_refuse,
+    refusal,
+    settle,
+    settled_beside,
     why_automatic,
+    without_mlx,
 )
 from core.options.method_rules import rate_fixes, rate_hint, starting_options, usual_rate
 from core.options.sections import DeviceOptions, ModelOptions
 from core.options.validate import check_tree
+from tests.fakes.machines import M1
 from tests.fakes.model_shapes import asked
 
 BERT = {"source": "/somewhere/bert"}
@@ -242,3 +249,48 @@ def test_each_of_several_computers_may_refuse():
 )
 def test_the_reason_for_an_automatic_device_is_that_of_this_computer(name, reason):
     assert reason in why_automatic(name)
+
+
+NOT_THERE = "the architecture opt is not in mlx-lm"
+
+
+@pytest.mark.parametrize(
+    ("task", "reason", "changes", "told"),
+    [
+        (Task.CHAT, NOT_THERE, {}, NOT_THERE),
+        (Task.CHAT, "", {}, ""),
+        (Task.CHAT, NOT_THERE, {"model.source": "org/another"}, ""),
+        (Task.CHAT, NOT_THERE, {"data.packing": True}, "MLX's attention would cross"),
+        (Task.CHAT, NOT_THERE, {"device.name": "cpu"}, "MLX computes on the GPU"),
+        (Task.TEXT_CLASSIFICATION, "", {}, "MLX trains text generation"),
+    ],
+)
+def test_what_depends_on_the_engine_follows_from_the_model_too(task, reason, changes, told):
+    options = with_changes(starting_options(task), {"model.source": "org/OPT", "model.method": "qlora"})
+    machine = without_mlx(report(M1), options, reason)
+    options = with_changes(options, changes)
+    device = find_device(machine, options.device.name)
+    engine = settled_beside(device, "device.backend", options)
+    assert (engine.value == "torch") is bool(told)
+    assert engine.reason.lower().startswith(told.lower() or "it is made by apple")
+    settled = settle(device, options)
+    assert settled.model.quantization == ("nf4" if told else "affine4")
+    assert settled.device.precision == ("fp32" if told else "bf16")
+
+
+@pytest.mark.parametrize(
+    ("task", "reason", "told"),
+    [
+        (Task.CHAT, NOT_THERE, "The architecture opt is not in mlx-lm"),
+        (Task.CHAT, "", ""),
+        (Task.TOKEN_CLASSIFICATION, "", "MLX trains text generation, chat and preference tuning only"),
+    ],
+)
+def test_mlx_and_what_only_mlx_has_is_refused_for_tasks_and_models_that_it_can_not_train(task, reason, told):
+    machine = without_mlx(report(M1), starting_options(task), reason)
+    mac, cpu = find_device(machine, "mps"), find_device(machine, "cpu")
+    for path, values in ONLY_MLX.items():
+        assert {refusal(mac, path, value) for value in values} == {told}
+        assert {refusal(cpu, path, value) for value in values} == {"MLX computes on the GPU of Apple silicon"}
+    assert not refusal(mac, "device.backend", "torch")
+    assert not refusal(mac, "model.quantization", "nf4")
