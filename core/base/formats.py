@@ -83,8 +83,8 @@ def metric_title(name: str) -> str:
 
 
 def capitalized(words: str) -> str:
-    """Returns words as a sentence begins: only the first letter is changed."""
-    return words[:1].upper() + words[1:]
+    """Returns words as a sentence begins: only the first letter is changed, and that of mlx-lm's name isn't."""
+    return words if words.startswith("mlx-lm") else words[:1].upper() + words[1:]
 
 
 def is_share(metric: str) -> bool:

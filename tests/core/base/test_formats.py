@@ -110,3 +110,8 @@ def test_facts_stand_beside_each_other():
     assert formats.in_line("3 runs", "", "12 MB") == "3 runs · 12 MB"
     assert formats.in_line("تشغيل", "12 MB") == "\u2068تشغيل\u2069 · 12 MB"
     assert formats.in_line("") == ""
+
+
+def test_a_sentence_begins_with_a_capital_but_a_name_stays():
+    assert formats.capitalized("the architecture opt is not in mlx-lm") == "The architecture opt is not in mlx-lm"
+    assert formats.capitalized("mlx-lm expects other weights") == "mlx-lm expects other weights"
