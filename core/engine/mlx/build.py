@@ -204,14 +204,12 @@ def hold(model: nn.Module, options: RunOptions) -> None:
 
 
 def cast_weights(model: nn.Module, dtype: mx.Dtype) -> None:
-    """Gives weights this format, but not quantized ones, and not bf16 where they need fp32, such as routers'."""
-    quantized = tuple(f"{name}." for name, module in model.named_modules() if hasattr(module, "bits"))
+    """Gives weights this format, of quantized ones their scales, and not bf16 where they need fp32, as routers'."""
     is_cast = getattr(model, "cast_predicate", lambda _name: True)
 
     def cast(name: str, weight: mx.array) -> mx.array:
-        if name.startswith(quantized) or not mx.issubdtype(weight.dtype, mx.floating):
-            return weight
-        if dtype == mx.bfloat16 and not is_cast(name):
+        is_exact = dtype == mx.bfloat16 and not is_cast(name)
+        if is_exact or not mx.issubdtype(weight.dtype, mx.floating):
             return weight
         return mx.contiguous(weight.astype(dtype))  # weights in another order are summed in another one
 
