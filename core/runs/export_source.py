@@ -11,6 +11,7 @@ from core.base.language import _
 from core.options import RunOptions, hub
 from core.options.choices import Method
 from core.options.hub import RepoKind, snapshot
+from core.options.packing import Packing, packing
 from core.options.past_runs import holds_adapter
 from core.options.sources import Scheme
 from core.runs.folder import RunFolder
@@ -21,9 +22,9 @@ from core.runs.models import newest_first, step_of, trained_model
 class ExportSource:
     """A run's model on disk.
 
-    `architecture` is its class in transformers; empty if unknown or a torchvision network. `bits` are those of the
-    weights of an adapter's base model if it is quantized for MLX, else 0; `plain` is then the folder of that model with
-    weights that transformers can read, once there is one.
+    `architecture` is its class in transformers; empty if unknown or a torchvision network. `packing` is that of an
+    adapter's base model if it is quantized for MLX; `plain` is then the folder of that model with weights that
+    transformers can read, once there is one.
     """
 
     run: RunFolder
@@ -31,8 +32,12 @@ class ExportSource:
     folder: Path
     is_adapter: bool
     architecture: str = ""
-    bits: int = 0
+    packing: Packing | None = None
     plain: Path | None = None
+
+    @property
+    def bits(self) -> int:
+        return self.packing.bits if self.packing else 0
 
     @property
     def network(self) -> str:
@@ -90,14 +95,11 @@ def find_source(run: RunFolder, checkpoint: str = "") -> ExportSource:
     is_adapter = holds_adapter(folder)
     base = base_folder(folder) if is_adapter else None
     of_base = config_of(base) if base else {}
-    architecture, bits = "", 0
+    architecture = ""
     match (config_of(folder) or of_base).get("architectures"):
         case [str(first), *_others]:
             architecture = first
-    match of_base.get("quantization"):  # mlx-lm writes it
-        case {"bits": int(number)}:
-            bits = number
-    return ExportSource(run, options, folder, is_adapter, architecture, bits)
+    return ExportSource(run, options, folder, is_adapter, architecture, packing(of_base.get("quantization")))
 
 
 def base_name(folder: Path) -> str:

@@ -13,6 +13,7 @@ from core.base import llama_cpp
 from core.base.language import _
 from core.base.processes import is_frozen
 from core.jobs.export import ExportKind, NumberFormat
+from core.memory.case import HALF_NUMBER
 from core.options import hub
 from core.options.backend_rules import MLX_ON_CPU
 from core.runs.export_source import ExportSource, base_folder, base_name, config_of, is_on_hub
@@ -300,8 +301,8 @@ def size_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> in
     if numbers is NumberFormat.AUTO or kind.is_adapter:
         return size
     count, (bits, bits_of_head) = count_weights(files), BITS[numbers]
-    if source.bits:  # with a scale and a bias of 16 bits for 64
-        count = 8 * size * 2 // (2 * source.bits + 1)
+    if source.packing:
+        count = round(size / source.packing.size(HALF_NUMBER))
     config = config_of(base or source.folder)
     sides = config.get("vocab_size"), config.get("hidden_size")
     head = sides[0] * sides[1] if isinstance(sides[0], int) and isinstance(sides[1], int) else 0

@@ -14,6 +14,7 @@ from core.engine.models.refusals import UNREADABLE
 from core.engine.models.text import load_config
 from core.options import RunOptions
 from core.options.choices import Method
+from core.options.packing import packing
 
 
 def why_not(options: RunOptions) -> str:
@@ -29,7 +30,7 @@ def why_not(options: RunOptions) -> str:
         else architectures.config_as_published(config_in(options.model.source))
     )
     reason = architectures.why_not(published, options.data.max_length)
-    if reason or published.get("quantization"):
+    if reason or packing(published.get("quantization")):
         return reason  # quantized weights have the names of mlx-lm
     like, name = on_meta(options, config), published["model_type"]
     if options.model.method is Method.FULL and _is_more_than_text(like):

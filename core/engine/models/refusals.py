@@ -20,6 +20,7 @@ from core.base.language import _
 from core.engine.devices.computing import is_out_of_memory
 from core.options import hub, sources
 from core.options.choices import Backend, Method, Task
+from core.options.packing import packing
 from core.options.past_runs import is_run, model_folder
 from core.options.sources import ADAPTER, INDEX, RANDOM_WEIGHTS, Lack, names_safe_parts, what_lacks
 
@@ -255,10 +256,10 @@ def check_fits_task(source: str, config: Any, task: Task) -> None:
 
 def check_quantized(source: str, config: Any, backend: Backend, method: Method) -> None:
     """Raises a ModelError for weights in MLX's quantized formats: only MLX reads them, and only adapters learn."""
-    bits = (getattr(config, "quantization", None) or {}).get("bits")  # mlx-lm writes it
-    name = short_name(source)
-    if bits is None:
+    packed, name = packing(getattr(config, "quantization", None)), short_name(source)
+    if packed is None:
         return
+    bits = packed.bits
     if is_run(source):
         raise ModelError(
             _("A new run can't go on from {source}").format(source=name),

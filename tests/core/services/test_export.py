@@ -344,4 +344,4 @@ def test_the_plain_weights_of_such_a_base_are_counted(kind, numbers, bytes_a_wei
 def test_the_hub_gets_what_mlx_lm_reads_with_such_a_base(on_bits, monkeypatch):
     monkeypatch.setattr(offered, "is_on_hub", lambda _base: True)
     assert default_pushed(on_bits) is ExportKind.MLX_ADAPTER
-    assert default_pushed(replace(on_bits, bits=0)) is ExportKind.ADAPTER
+    assert default_pushed(replace(on_bits, packing=None)) is ExportKind.ADAPTER

@@ -17,6 +17,7 @@ from core.jobs.export import ExportKind, ExportReport, ExportRequest, NumberForm
 from core.options import RunOptions, run_file
 from core.options.catalogue import with_changes
 from core.options.choices import Method, Task
+from core.options.packing import Packing
 from core.runs.export_source import ExportSource
 from core.runs.folder import RunFolder
 from tests.fakes.models import instructions, save_tiny_talker, write_json
@@ -330,7 +331,7 @@ def beside_quantized(model: Path, folder: Path) -> tuple[ExportSource, Path]:
     adapter.mkdir()
     (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(base)}))
     options = RunOptions(task=Task.CHAT)
-    return ExportSource(RunFolder(folder), options, adapter, is_adapter=True, bits=4), base
+    return ExportSource(RunFolder(folder), options, adapter, is_adapter=True, packing=Packing(4, 32)), base
 
 
 def test_a_base_whose_weights_can_not_be_brought_back_is_refused_before_anything_is_written(tmp_path):
