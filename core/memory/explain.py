@@ -112,7 +112,7 @@ def _weights(case: Case) -> Explanation:
         sentence = _("The model's weights, as DeepSpeed stores them on the device.")
         return Explanation(sentence, formula, _("DeepSpeed, page “ZeRO”"))
     if case.method is not Method.FULL:
-        is_packed = case.method is Method.QLORA and case.shape.packable
+        is_packed = case.shape.packed or (case.method is Method.QLORA and case.shape.packable)
         held: FrozenPrecision | Precision = case.options.model.frozen_precision
         if case.is_mlx:
             held = case.options.device.precision

@@ -14,6 +14,7 @@ import msgspec
 from core.memory.case import HALF_NUMBER, NUMBER, STATE, Case, Term, added_up
 from core.memory.model import Kept, Parts
 from core.options.choices import AFFINE_BITS, AFFINE_GROUP, Method, Optimizer
+from core.options.packing import Packing
 
 MIB = 1 << 20
 
@@ -67,17 +68,20 @@ def weight_terms(case: Case) -> tuple[Term, ...]:
     shape = case.shape
     if case.method is Method.FULL:
         return (Term(shape.parameters * (2 if case.options.has_reference else 1), NUMBER),)
-    packed = shape.holdable if case.method is Method.QLORA else 0
+    packed = packed_weights(case)
     return (
-        Term(packed, packed_number(case)),
-        Term(shape.parameters - packed, case.number),
+        *(Term(count, packing.size(case.number)) for packing, count in packed),
+        Term(shape.parameters - sum(count for _packing, count in packed), case.number),
         Term(case.lora_weights, NUMBER),
     )
 
 
-def packed_number(case: Case) -> float:
-    """Returns the bytes of a quantized weight with its share of scale and bias."""
-    return AFFINE_BITS.get(case.options.model.quantization, 4) / 8 + 2 * case.number / AFFINE_GROUP
+def packed_weights(case: Case) -> tuple[tuple[Packing, int], ...]:
+    """Returns the quantized weights by format: those of the model's files, which nothing is added to, or QLoRA's."""
+    if case.shape.packed or case.method is not Method.QLORA:
+        return case.shape.packed
+    bits = AFFINE_BITS.get(case.options.model.quantization, 4)
+    return ((Packing(bits, AFFINE_GROUP), case.shape.holdable),)
 
 
 def gradient_terms(case: Case) -> tuple[Term, ...]:

@@ -13,6 +13,7 @@ from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, refusal
 from core.options.hub import is_at_hand
 from core.options.method_rules import METHOD_RULES
+from core.options.packing import Packing
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
 from core.options.sources import is_scratch
 from core.options.validate import TASK_RULES
@@ -298,7 +299,8 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     that LoRA may adapt, by the last part of their name: its matrices have as many weights, times the rank. `embeddings`
     counts the weights of token and position tables, `largest` those of the largest tensor, `largest_linear` those of
     the largest linear layer, `factored` the numbers of Adafactor's state: sums over the last two dimensions, which
-    saves little for 3 x 3 convolutions, `blocks` those that `model.lora_layers` counts.
+    saves little for 3 x 3 convolutions, `blocks` those that `model.lora_layers` counts. `packed` counts the weights
+    that are quantized for MLX in the model's files, by format.
 
     A text model has `layers` blocks of width `hidden` with `heads` of attention, and at most `positions` tokens;
     `vocabulary` is the size of the vocabulary if the model writes text, else 0. `kept` is by `Kept.key`.
@@ -314,6 +316,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     largest_linear: int = 0
     factored: int = 0
     blocks: int = 0
+    packed: tuple[tuple[Packing, int], ...] = ()
     layers: int = 0
     hidden: int = 0
     heads: int = 0

@@ -106,6 +106,9 @@ def trained_text(
         case Method.QLORA:
             text = _("QLoRA, rank {rank:,}, base weights in {quantization}")
             packed = _resolved(options, device, "model.quantization") or _("4 bits")
+            if report and report.shape and report.shape.packed:
+                packing, _count = max(report.shape.packed, key=lambda one: one[1])
+                packed = _("{bits} bits").format(bits=packing.bits)
             method = text.format(rank=model.lora_rank, quantization=packed)
     if model.method in (Method.LORA, Method.QLORA):
         method = ", ".join((method, *["rsLoRA"] * model.lora_rslora, *["DoRA"] * model.lora_dora))

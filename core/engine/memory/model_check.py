@@ -67,6 +67,8 @@ def _build(options: RunOptions, labels: int) -> tuple[torch.nn.Module, int | Non
     with explained(source, builds=True), torch.device("meta"):
         eager = {"attn_implementation": "eager"} if options.model.attention is Attention.EAGER else {}
         model = text.random_model(config, options.task, **eager)
+    if packed := getattr(config, "quantization", None):
+        model.config.quantization = packed  # that of the part for texts has no such key
     return model, longest if longest is not None and longest < NO_LIMIT else None
 
 

@@ -6,6 +6,7 @@ two lengths give coefficients from which the window computes forecasts without t
 
 import copy
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,7 @@ from core.engine.models.parts import (
 )
 from core.engine.models.vision import own_size, segments
 from core.memory.model import Kept, KeptTensor, ModelShape
+from core.options.packing import Packing, packing
 
 ROWS, LENGTH = 2, 64
 """The longer of two passes, limited to the model's positions; the other pass is half as long. With a single row,
@@ -69,6 +71,7 @@ def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
         "largest_linear": max(packable, default=0),
         "factored": sum(map(_factored, model.parameters())),
         "blocks": len(block_names(model)),
+        "packed": tuple(_packed(model).items()),
     }
     if reads_images(model):
         return ModelShape(**counts, kept=_kept_of_images(model))
@@ -98,6 +101,17 @@ def _factored(weight: torch.Tensor) -> int:
     if weight.dim() < 2:
         return weight.numel()
     return weight.numel() // weight.shape[-1] + weight.numel() // weight.shape[-2]
+
+
+def _packed(model: Any) -> Counter[Packing]:
+    """Counts the weights that are quantized for MLX in the model's files: all matrices whose rows fill groups."""
+    found: Counter[Packing] = Counter()
+    quantization = getattr(getattr(model, "config", None), "quantization", None)
+    for name, weight in model.named_parameters():
+        one = packing(quantization, name.removesuffix(".weight"))
+        if one is not None and weight.dim() > 1 and weight.shape[-1] % one.group == 0:
+            found[one] += weight.numel()
+    return found
 
 
 def _numbers(weights: Iterable[torch.Tensor]) -> int:

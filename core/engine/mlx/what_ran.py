@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from importlib.metadata import version
+from string import digits
 from typing import Any
 
 import mlx.core as mx
@@ -97,7 +98,10 @@ def _adapter(model: nn.Module, quantized: dict[str, Any]) -> str:
     layers = [module for _name, module in model.named_modules() if isinstance(module, ADAPTERS)]
     if not layers:
         return ""
-    bits = sorted({f"{one.mode}{one.bits}, groups of {one.group_size}" for one in quantized.values()})
+    # modes such as mxfp4 end in their bits
+    bits = sorted(
+        {f"{one.mode.rstrip(digits)}{one.bits}, groups of {one.group_size}" for one in quantized.values()}
+    )
     method = f"QLoRA ({'; '.join(bits)})" if bits else "LoRA"
     ranks = sorted({one.lora_b.shape[0] for one in layers})
     text = ngettext(

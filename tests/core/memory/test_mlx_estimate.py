@@ -14,6 +14,7 @@ from core.memory.remedies import ladder
 from core.options import RunOptions
 from core.options.choices import AFFINE_GROUP
 from core.options.device_support import DeviceReport, Settled
+from core.options.packing import Packing
 from tests.core.memory.test_estimate import CPU, MPS, asked
 from tests.core.memory.test_explain import computed
 from tests.fakes import model_shapes
@@ -113,6 +114,15 @@ def test_quantized_weights_take_their_bits_and_scales(quantization, bits, precis
     assert plain - found == pytest.approx(saved, abs=2)
 
 
+def test_weights_that_the_files_hold_quantized_take_their_bits_whatever_is_asked():
+    half, rest = LLAMA.holdable // 2, LLAMA.parameters - 2 * (LLAMA.holdable // 2)
+    shape = replace(LLAMA, packed=((Packing(8, 64), half), (Packing(4, 32, is_affine=False), half)))
+    adapter = parts(model=LORA).weights - 4 * LLAMA.parameters
+    for model in (LORA, {"method": "qlora"}, {"method": "qlora", "quantization": "affine4"}):
+        found = parts(shape=shape, model=model, device=BF16).weights
+        assert found == pytest.approx(half * (1 + 1 / 16 + 1 / 2 + 1 / 32) + 2 * rest + adapter, abs=2)
+
+
 def test_muon_holds_one_number_for_a_weight_of_a_block_and_two_for_the_others():
     muon: dict[str, Any] = {"training": {"optimizer": "muon"}}
     norms = LLAMA.parameters - LLAMA.holdable
@@ -149,6 +159,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "Muon": {"training": {"optimizer": "muon"}},
     "LoRA": {"model": LORA},
     "QLoRA": {"model": {"method": "qlora"}, "device": BF16},
+    "quantized": {"model": LORA, "shape": replace(LLAMA, packed=((Packing(8, 64), LLAMA.holdable),))},
 }
 
 

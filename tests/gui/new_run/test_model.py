@@ -7,11 +7,12 @@ from core.base.errors import Fix, Problem
 from core.base.jobs import EngineCrashed
 from core.memory.model import Room
 from core.options.choices import Task
+from core.options.packing import Packing
 from gui.new_run import model_field
 from gui.new_run.model_field import listed_models
 from gui.widgets.inputs import SECOND_LINE
 from tests.fakes.jobs import CPU_ONLY, PAIRS
-from tests.fakes.model_shapes import MODEL
+from tests.fakes.model_shapes import BERT, MODEL
 from tests.gui.new_run.steps import TEXTS, checks, load, put, row, rows, settle, start_text
 
 LORA = {"method": "lora", "lora_targets": ["q_proj"]}
@@ -138,6 +139,11 @@ def test_the_engine_is_asked_once_for_each_model_and_what_matters_to_it(qtbot, p
         assert engine.looked_at()[-1].asked[section][name] == value
         assert len(engine.looked_at()) == count + number
     assert rows(page)["Trained"] == "all 109 million parameters"
+    shape = msgspec.structs.replace(BERT, packed=((Packing(8, 64), 10),))
+    engine.answers["check-model"] = msgspec.structs.replace(MODEL, shape=shape)
+    page.options.form.set_values({"model.method": "qlora"})
+    settle(qtbot, page)
+    assert rows(page)["Trained"].startswith("QLoRA, rank 16, base weights in 8 bits")
 
 
 def test_a_model_that_is_not_here_is_not_asked_about(qtbot, page, engine, pairs, monkeypatch):

@@ -15,9 +15,10 @@ from core.memory.model import ModelReport
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.choices import Attention, Method, Task
+from core.options.packing import Packing
 from core.options.sections import MemoryOptions, ModelOptions
 from core.options.sources import VISION_MODELS
-from tests.fakes.models import edit_config, save_tiny_bert
+from tests.fakes.models import edit_config, save_tiny_bert, tiny_tokenizer
 
 prepare_torchvision()
 
@@ -55,6 +56,26 @@ def test_a_text_model_is_described(bert, monkeypatch):
     monkeypatch.setattr("core.engine.memory.model_check.shape_of", fail)
     unknown = check_model(of_texts(bert), labels=5)
     assert unknown == msgspec.structs.replace(report, shape=None), "the forecast alone needs the shape"
+
+
+@pytest.mark.parametrize("kind", ["Llama4Config", "GPT2Config"])
+def test_the_weights_that_the_files_hold_quantized_are_counted(kind, tmp_path):
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 32}
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 128, **heads}
+    ends = dict.fromkeys(("bos_token_id", "eos_token_id"), 0)
+    config = getattr(transformers, kind)(**({"text_config": sizes} if "4" in kind else {**sizes, **ends}))
+    config.save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    options = RunOptions(task=Task.CHAT, model=ModelOptions(source=str(tmp_path), pretrained=False))
+    shape = check_model(options).shape
+    assert shape.packed == ()
+    edit_config(tmp_path, quantization={"bits": 8, "group_size": 64})
+    found = check_model(options)
+    [(packing, count)] = found.shape.packed
+    assert packing == Packing(8, 64)
+    assert 0.9 * shape.parameters < count < shape.parameters == found.shape.parameters
+    assert msgspec.structs.replace(found.shape, packed=()) == shape
+    assert msgspec.json.decode(msgspec.json.encode(found), type=ModelReport).shape == found.shape
 
 
 @pytest.mark.parametrize("name", VISION_MODELS)

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from core.engine.memory.forecast import forecast as forecast_before
 from core.engine.reporter import Reporter
 from core.engine.run.checkpoints import find_checkpoint
 from core.engine.run.log import RunLog
@@ -113,6 +114,23 @@ def save_shifted(folder: Path) -> Path:
     linear = {"linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_num_key_heads": 2}
     sizes = {"hidden_size": 64, "num_hidden_layers": 4, "head_dim": 8, "shared_expert_intermediate_size": 32}
     return save("Qwen3Next", folder, linear_num_value_heads=4, **experts, **linear, **sizes)
+
+
+def quantized(folder: Path, bits: int, group: int = 64, scales: str = "float32", **more: Any) -> Path:
+    """Quantizes a model in place, as mlx-lm publishes it."""
+    from mlx_lm.utils import load_model, quantize_model, save_config, save_model
+
+    model, config = load_model(folder)
+    model.set_dtype(getattr(engine.mx, scales))
+    model, config = quantize_model(model, config, group, bits, **more)
+    (folder / "model.safetensors").unlink()
+    save_model(folder, model)
+    save_config(config, folder / "config.json")
+    return folder
+
+
+def some_in_8_bits(path: str, _module: Any) -> Any:
+    return {"bits": 8, "group_size": 32} if "down_proj" in path else True
 
 
 KINDS: dict[str, Callable[[Path], Path]] = {
@@ -243,14 +261,60 @@ def test_the_forecast_comes_to_what_mlx_counts(changes, tmp_path):
     text = write_text(tmp_path / "text.txt")
     asked = {**WRITES, "max_length": 64, "batch_size": 8, "gradient_accumulation_steps": 1, "max_steps": 3}
     options = run_options(Task.CAUSAL_LM, source=source, method=Method.FULL, train=text, **asked)
+    story, peak = measured(tmp_path / "run", with_changes(options, changes))
+    [forecast] = story.of(MemoryForecast)
+    assert forecast.parts.total - forecast.parts.overhead == pytest.approx(peak, rel=0.33)
+
+
+def measured(folder: Path, options: RunOptions) -> tuple[Story, int]:
+    """A run, and the peak that MLX counts."""
     gc.collect()  # what earlier tests left would be freed while it runs
     engine.mx.clear_cache()
     engine.mx.reset_peak_memory()
     before = engine.mx.get_active_memory()
-    story = on_mlx(tmp_path / "run", with_changes(options, changes))
+    story = on_mlx(folder, options)
+    return story, engine.mx.get_peak_memory() - before
+
+
+@pytest.fixture
+def untaught(tmp_path, monkeypatch):
+    """A home without earlier runs, by which forecasts would be corrected, and MLX on a CPU."""
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HONE_MLX_CPU", "1")
+
+
+@pytest.mark.usefixtures("untaught")
+@pytest.mark.parametrize(
+    ("method", "kind", "precision", "how"),
+    [
+        (Method.LORA, "Llama", Precision.FP32, {"bits": 4, "scales": "bfloat16"}),
+        (Method.LORA, "Llama", Precision.BF16, {"bits": 4, "scales": "float16"}),
+        (Method.QLORA, "Llama", Precision.BF16, {"bits": 4, "scales": "bfloat16"}),
+        (Method.LORA, "Llama", Precision.BF16, {"bits": 8, "scales": "bfloat16"}),
+        (Method.QLORA, "Llama", Precision.FP32, {"bits": 8}),
+        (Method.LORA, "Llama", Precision.BF16, {"bits": 4, "quant_predicate": some_in_8_bits}),
+        (Method.QLORA, "Llama", Precision.BF16, {"bits": 4, "group": 32, "mode": "mxfp4"}),
+        (Method.LORA, "Mixtral", Precision.BF16, {"bits": 8}),
+    ],
+)
+def test_the_forecast_counts_the_weights_as_the_files_hold_them(method, kind, precision, how, tmp_path):
+    """Small batches: the weights take most of the memory."""
+    sizes = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 1, "vocab_size": 2000}
+    source = save(kind, tmp_path / "model", **sizes)
+    quantized(source, **how)
+    size = (source / "model.safetensors").stat().st_size
+    text = write_text(tmp_path / "text.txt")
+    small = {"batch_size": 1, "gradient_accumulation_steps": 1, "lora_rank": 4, "max_steps": 2}
+    asked = {**WRITES, **small, "eval_fraction": 0.0, "predictions": 0, "precision": precision}
+    options = run_options(Task.CAUSAL_LM, source=source, method=method, train=text, **asked)
+    story, peak = measured(tmp_path / "run", options)
     [forecast] = story.of(MemoryForecast)
-    peak = engine.mx.get_peak_memory() - before
-    assert forecast.parts.total - forecast.parts.overhead == pytest.approx(peak, rel=0.33)
+    assert forecast.parts.total - forecast.parts.overhead == pytest.approx(peak, rel=0.15)
+    assert forecast.parts.weights == pytest.approx(size, rel=0.2)
+    [ran] = story.of(WhatRan)
+    assert ran.autocast_dtype == (None if precision is Precision.FP32 else "bfloat16")
+    before = forecast_before(with_changes(options, {"device.backend": "mlx"}), 2)
+    assert before.parts.weights == forecast.parts.weights
 
 
 # --- Pauses, requests and the end
@@ -419,13 +483,7 @@ def test_where_no_weight_is_packed_qlora_is_told_to_be_lora(tmp_path):
 
 @pytest.mark.parametrize("method", [Method.LORA, Method.QLORA])
 def test_a_model_that_is_quantized_already_is_trained_as_it_is(method, tmp_path):
-    from mlx_lm.utils import load_model, quantize_model, save_config, save_model
-
-    source = save_tiny_talker(tmp_path / "talker", hidden_size=64)
-    model, config = quantize_model(*load_model(source), 32, 8)
-    (source / "model.safetensors").unlink()
-    save_model(source, model)
-    save_config(config, source / "config.json")
+    source = quantized(save_tiny_talker(tmp_path / "talker", hidden_size=64), 8, 32)
     rows = write_json(tmp_path / "rows.json", instructions(20))
     asked = {**WRITES, "max_length": 96, "max_steps": 4, "learning_rate": 1e-2}
     options = run_options(Task.CHAT, source=source, method=method, train=rows, **asked)
