@@ -22,10 +22,12 @@ from core.monitor.device_memory import shared_room
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Task
 from core.options.hub import RepoKind, snapshot
+from core.options.packing import packing
 from core.options.past_runs import holds_adapter, model_folder
 from core.options.sources import scheme_of
 from core.runs import queue
 from core.runs.events import Example
+from core.runs.export_source import config_of
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, run_title
 from core.runs.models import WEIGHTS, count_weights, lacks_model, name_of
@@ -42,15 +44,20 @@ def parameters_of(run: RunFolder, options: RunOptions, which: Which) -> int | No
     own = count_weights(run.model.glob(WEIGHTS))
     if not holds_adapter(run.model):
         return own or None  # as many as before training
+    frozen = count_weights(_base(run, options).glob(WEIGHTS))
+    if not frozen:
+        return None
+    return frozen + own if which is Which.TRAINED else frozen
+
+
+def _base(run: RunFolder, options: RunOptions) -> Path:
+    """Returns the folder of the base model of a run's adapter, which may not be on this computer."""
     source, base = options.model.source, run.model / "base"
     if not base.is_dir():
         base = model_folder(source) or Path(source)
     if not base.is_dir() and not scheme_of(source):
         base = snapshot(source, RepoKind.MODEL) or base
-    frozen = count_weights(base.glob(WEIGHTS))
-    if not frozen:
-        return None
-    return frozen + own if which is Which.TRAINED else frozen
+    return base
 
 
 # --- The process
@@ -188,7 +195,10 @@ def memory_needed(run: RunFolder, options: RunOptions, which: Which) -> int | No
     parameters = parameters_of(run, options, which)
     if parameters is None:
         return None
-    if options.model.method is Method.QLORA:
+    base = _base(run, options)
+    if holds_adapter(run.model) and packing(config_of(base).get("quantization")):
+        bytes_per_weight = sum(path.stat().st_size for path in base.glob(WEIGHTS)) / parameters
+    elif options.model.method is Method.QLORA:
         bytes_per_weight = QUANTIZED_NUMBER[options.model.quantization]
     else:
         is_single = options.device.precision in (Precision.FP32, Precision.TF32)

@@ -213,7 +213,7 @@ def found_of(record: Info) -> hub_jobs.Found:
         judged = hub.standing(names, tags=tags, config=record.config)
         tensors, size = record.safetensors, None
         if tensors:
-            parameters = tensors.total
+            parameters = _parameters(tensors, record.config)
             size = hub.weight_bytes(tensors.parameters) if tensors.parameters else None
     else:
         kind, needed = hub.RepoKind.DATASET, [name for name in names if is_data(name)]
@@ -239,6 +239,17 @@ def found_of(record: Info) -> hub_jobs.Found:
         complete=complete,
         **judged._asdict(),
     )
+
+
+def _parameters(tensors: Any, config: Any) -> int | None:
+    """Returns the number of weights, which isn't that of numbers if MLX packs them into words; None if unknown."""
+    words = (tensors.parameters or {}).get("U32")
+    if not words:
+        return int(tensors.total)
+    match config:  # mlx-lm writes what is under "quantization" here as well, for the Hub
+        case {"quantization_config": {"bits": int(bits)}} if bits > 0:
+            return int(words * 32 // bits)  # the rest are scales, and a few norms
+    return None
 
 
 def _standing_of_data(names: list[str]) -> hub.Standing:

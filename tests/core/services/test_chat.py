@@ -154,6 +154,12 @@ def test_sizes_come_from_the_headers_of_files(tmp_path):
     assert memory_needed(run, options, Which.BEFORE) - small == pytest.approx(1000 * 4 * 1.1)
     (base / "model-2.safetensors").write_bytes(b"\xff" * 20)
     assert parameters_of(run, options, Which.BEFORE) == 1_001_000
+    before = memory_needed(run, options, Which.BEFORE)
+    (base / "config.json").write_text('{"quantization": {"bits": 4, "group_size": 64}}')
+    whole = sum(path.stat().st_size for path in base.glob("*.safetensors"))
+    assert before - memory_needed(run, options, Which.BEFORE) == pytest.approx(
+        1.1 * (4 * 1_001_000 - whole), abs=2
+    )
 
 
 @pytest.mark.parametrize(

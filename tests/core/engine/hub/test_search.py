@@ -58,6 +58,14 @@ def test_the_facts_of_a_model(hub):
     assert {"safetensors", "siblings", "gated", "tags", "config"} <= set(request.query["expand"])
 
 
+@pytest.mark.parametrize(("config", "parameters"), [({"quantization_config": {"bits": 4}}, 8000), ({}, None)])
+def test_weights_that_mlx_packs_into_words_are_counted(hub, config, parameters):
+    tensors = {"parameters": {"U32": 1000, "BF16": 250}, "total": 1250}
+    hub.repos["models", "org/tiny"] = Repo(dict(TINY), {**FACTS, "safetensors": tensors, "config": config})
+    [found] = find("tiny")
+    assert (found.parameters, found.size) == (parameters, 4 * 1000 + 2 * 250)
+
+
 def test_models_are_filtered_by_task_and_sorted_by_downloads(hub):
     hub.repos["models", "org/writer"] = Repo(
         dict(TINY), {**FACTS, "pipeline_tag": "text-generation", "downloads": 900}
