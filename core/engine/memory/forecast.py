@@ -70,7 +70,7 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
     if tokenizer is not None:
         limit = longest_text(config, tokenizer)
     else:
-        positions = getattr(config, "max_position_embeddings", None) or 0
+        positions = getattr(config.get_text_config(), "max_position_embeddings", None) or 0
         limit = positions if positions > 0 else data.max_length
     most, is_padded = min(data.max_length, limit), data.padding is Padding.FIXED
     if random := parse_synthetic(data.train):

@@ -95,7 +95,7 @@ def _describe(model: Any, longest: int | None, kind: str) -> ModelReport:
         architecture=type(model if config is not None else model.network).__name__,
         total_parameters=parameters,
         trainable_parameters=parameters,
-        layers=getattr(config, "num_hidden_layers", None)
+        layers=getattr(config and config.get_text_config(), "num_hidden_layers", None)
         or sum(isinstance(part, torch.nn.Linear | torch.nn.Conv2d) for part in parts),
         activation_checkpointing=can_checkpoint(model),
         attention=attention,

@@ -24,6 +24,7 @@ from core.engine.models.parts import (
     frozen_layers,
     fully_trained,
     head_names,
+    part_for_texts,
     predicts_tokens,
 )
 from core.engine.models.vision import own_size, segments
@@ -70,12 +71,12 @@ def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
         "largest": max((weight.numel() for weight in model.parameters()), default=0),
         "largest_linear": max(packable, default=0),
         "factored": sum(map(_factored, model.parameters())),
-        "blocks": len(block_names(model)),
+        "blocks": len(block_names(model if reads_images(model) else part_for_texts(model))),
         "packed": tuple(_packed(model).items()),
     }
     if reads_images(model):
         return ModelShape(**counts, kept=_kept_of_images(model))
-    config = model.config
+    config = model.config.get_text_config()  # of a model that also sees, it is another one
     positions = getattr(config, "max_position_embeddings", None) or 0
     output = model.get_output_embeddings() if predicts_tokens(model) else None
     return ModelShape(
@@ -173,7 +174,7 @@ class CountedPass:
 
 def _kept_of_texts(model: Any, kind: str) -> dict[str, Kept]:
     """Returns saved tensors with trained and frozen weights, in single and half precision."""
-    body = copy.deepcopy(getattr(model, "base_model", model)).train()
+    body: Any = copy.deepcopy(part_for_texts(model)).train()
     body.config.use_cache = False  # as Trainer does
     copies = _shorten(body)
     sees = getattr(body.config, "max_position_embeddings", None) or 0

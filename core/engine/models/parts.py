@@ -82,6 +82,11 @@ def fully_trained(model: Any) -> tuple[str, ...]:
     return () if predicts_tokens(model) else head_names(model)
 
 
+def part_for_texts(model: Any) -> Any:
+    """Returns a model without its head, and without what one that writes texts has for images and sounds."""
+    return model.get_decoder() if predicts_tokens(model) else getattr(model, "base_model", model)
+
+
 def adaptable_layers(model: Any, without: Iterable[str]) -> list[str]:
     """Returns names of the layers that can have an adapter: linear ones, quantized or not, and ungrouped convolutions.
 
@@ -89,7 +94,7 @@ def adaptable_layers(model: Any, without: Iterable[str]) -> list[str]:
     and so is what a model that writes texts has for images and sounds.
     """
     excluded = tuple(without)
-    used = set((model.get_decoder() if predicts_tokens(model) else model).modules())
+    used = {*part_for_texts(model).modules()} if predicts_tokens(model) else {*model.modules()}
     return [
         name
         for name, layer in model.named_modules()

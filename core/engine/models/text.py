@@ -292,7 +292,7 @@ def tokenizer_at_hand(source: str) -> Any | None:
 
 def longest_text(config: Any, tokenizer: Any) -> int:
     """Returns the most tokens the model can see; a huge number if unlimited."""
-    positions = getattr(config, "max_position_embeddings", None) or 0
+    positions = getattr(config.get_text_config(), "max_position_embeddings", None) or 0
     limit: int = tokenizer.model_max_length
     return min(limit, positions) if positions > 0 else limit  # XLNet has -1
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 
 from core.engine.environment import prepare_torchvision
 from core.engine.memory.model_check import check_model
@@ -83,6 +84,19 @@ T5 = {
     **{"eos_token_id": 1, "decoder_start_token_id": 0},
     **{"d_model": 16, "d_kv": 4, "num_layers": 3, "d_ff": 40, "num_heads": 4},
 }
+
+
+def test_of_a_model_that_also_sees_the_part_for_texts_is_passed():
+    text = {**SIZES, "head_dim": 4, "num_key_value_heads": 2, "vocab_size": 50}
+    vision = {**WIDTHS, "num_hidden_layers": 1, "image_size": 28}
+    seeing = transformers.Gemma3Config(text_config=text, vision_config=vision)
+    with torch.device("meta"):
+        whole = transformers.AutoModelForCausalLM.from_config(seeing)
+        part = transformers.AutoModelForCausalLM.from_config(transformers.Gemma3TextConfig(**text))
+    found, expected = shape_of(whole), shape_of(part)
+    assert (found.kept, found.linears) == (expected.kept, expected.linears)
+    assert (found.layers, found.blocks, found.positions) == (3, 3, 64)
+    assert found.parameters > expected.parameters
 
 
 def test_a_table_under_three_names_is_counted_once():
