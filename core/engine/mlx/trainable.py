@@ -9,6 +9,7 @@ from core.base.language import _
 from core.engine.mlx import architectures, model
 from core.engine.mlx.names import constants, is_undone, sanitize
 from core.engine.mlx.skeleton import adapted, as_saved, on_meta, places
+from core.engine.models.parts import LoraTargetError
 from core.engine.models.past_runs import config_in
 from core.engine.models.refusals import UNREADABLE
 from core.engine.models.text import load_config
@@ -48,6 +49,8 @@ def why_not(options: RunOptions) -> str:
             places(empty, adapted(like, options), shapes)
         elif not is_undone(empty, shapes):
             return _("Hone can't undo what mlx-lm does to the weights of this {name} model").format(name=name)
+    except LoraTargetError:
+        return ""  # no engine can train those
     except ModelError as error:
         return error.title
     except (ValueError, *UNREADABLE) as error:  # mlx-lm checks nothing before it builds a model

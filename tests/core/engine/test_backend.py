@@ -187,6 +187,8 @@ def test_a_model_that_its_engine_can_not_train_is_told_before_the_run(on, models
         (TESTING, "auto opt told", {}),
         (M1, "auto plain silent", {}),
         (M1, "torch plain silent", {}),
+        (M1, "auto plain silent", {"model__method": "lora", "model__lora_targets": ("wrong",)}),
+        (M1, "auto plain silent", {"model__method": "lora", "model__lora_layers": 99}),
         (M1, "auto opt silent", {"task": Task.TEXT_CLASSIFICATION}),
         (M1, "auto opt silent", {"device__name": "cpu"}),
         (M1_ON_13, "auto opt silent", {}),
