@@ -32,7 +32,7 @@ from core.jobs.inspect import DataReport, inspect_request
 from core.memory import estimate, model
 from core.memory.estimate import corrected
 from core.memory.explain import NO_GRADIENTS
-from core.memory.history import correction
+from core.memory.history import correction, taught_as
 from core.memory.model import (
     PART_TITLES,
     Basis,
@@ -140,7 +140,7 @@ class _Request:
 
     @property
     def correction(self) -> float:
-        return correction(self.device.title)
+        return correction(taught_as(self.device, self.options))
 
     def remedies(self, forecast: Forecast, verdict: FitVerdict) -> tuple[Remedy, ...]:
         """Returns changes that need less memory, with the formula scaled to this forecast."""

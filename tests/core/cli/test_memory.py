@@ -63,20 +63,24 @@ def test_a_forecast_says_what_it_assumed_and_why_there_are_no_gradients(engine, 
     assert "The longest example" not in out
 
 
-def test_the_memory_of_a_model_that_mlx_can_not_train_is_that_of_pytorch(engine, hone, tmp_path):
+def test_the_memory_of_a_model_that_mlx_can_not_train_is_that_of_pytorch(engine, hone, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "correction", {"Apple M1": 1.25, "Apple M1, MLX": 1.5}.__getitem__)
     run = tmp_path / "text.hone"
     options = starting_options(Task.CAUSAL_LM)
     changes = {"model.source": "scratch:llama-tiny", "model.method": "full", "data.train": "synthetic:8x4"}
     run_file.write(with_changes(options, changes), run)
     engine.machine, engine.model = report(M1), MODEL
 
-    def total(*more):
-        return hone("forecast", run, "--quick", "--json", *more).json["total"]
+    def found(*more):
+        answer = hone("forecast", run, "--quick", "--json", *more).json
+        return answer["correction"], answer["total"]
 
-    torch, mlx = (total("--set", f"device.backend={name}") for name in ("torch", "mlx"))
-    assert total() == mlx != torch
+    torch, mlx = (found("--set", f"device.backend={name}") for name in ("torch", "mlx"))
+    assert (torch[0], mlx[0]) == (1.25, 1.5)
+    assert torch[1] != mlx[1]
+    assert found() == mlx
     engine.model = replace(MODEL, why_not_mlx="the architecture opt is not in mlx-lm")
-    assert total() == torch
+    assert found() == torch
 
 
 TOO_LARGE = ("It doesn't fit.", "--set memory.batch_size=", "memory.activation_checkpointing=true")
