@@ -3,8 +3,11 @@
 import csv
 import json
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from core.engine.devices.choose import ResolvedRun
 from core.engine.environment import prepare_torchvision
@@ -12,8 +15,9 @@ from core.engine.generate.chat_job import inference_options
 from core.engine.reporter import Reporter
 from core.jobs.chat import Answered, Ask, FilesPart, Given, Load, TextPiece, Which, Writing
 from core.options import RunOptions, run_file
+from core.options.backend_rules import MLX_ON_CPU
 from core.options.catalogue import all_options
-from core.options.choices import Precision, Task, Toggle
+from core.options.choices import Backend, Precision, Task, Toggle
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
@@ -115,13 +119,23 @@ def run_options(task: Task = Task.TEXT_CLASSIFICATION, **changes: Any) -> RunOpt
     return options_of(task, **{**usual, **changes})
 
 
+ENGINES = [Backend.TORCH, *([Backend.MLX] if find_spec("mlx_lm") else [])]
+
+
 def train(folder: Path, **changes: Any) -> TinyRun:
-    """Train with `run_options(**changes)` in the new folder `folder`."""
+    """Train with `run_options(**changes)` in the new folder `folder`; with MLX there is no trainer."""
     from core.engine import train as engine
 
     options = run_options(**changes)
     folder.mkdir()
     run = RunFolder(folder)
+    if options.device.backend is Backend.MLX:
+        from core.engine.mlx.train import train_run
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(MLX_ON_CPU, "1")
+            status = train_run(run, options, Reporter(run))
+        return TinyRun(status, run, EventReader(run.events_file).read_all(), None)
     built: list[Any] = []
     build = engine.build_trainer
 

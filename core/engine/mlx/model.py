@@ -15,16 +15,24 @@ from core.base.errors import ModelError
 from core.base.language import _
 from core.engine.mlx.architectures import Config, left_out, read_config
 from core.engine.mlx.names import Arrays, Shapes
+from core.engine.models import refusals
 from core.options import hub
 from core.options.backend_rules import USE_TORCH
 from core.options.sources import INDEX, short_name
+
+UNFIT = (
+    *(ValueError, TypeError, LookupError, ArithmeticError),
+    *(AttributeError, AssertionError, NotImplementedError),
+)
+"""What mlx-lm raises for a config or weights that it doesn't expect; for damaged files it raises RuntimeErrors."""
 
 
 def load(folder: Path) -> nn.Module:
     """Loads a model from a folder of transformers, in the formats of its files; its weights are read when needed.
 
     Raises:
-        ModelError: mlx-lm has no such architecture, the weights don't fit it, or there are others beside them.
+        ModelError: mlx-lm has no such architecture, the weights are damaged or don't fit it, or there are others
+            beside them.
     """
     if others := {path.name for path in folder.glob("model*.safetensors")}.difference(_files(folder)):
         raise ModelError(
@@ -34,16 +42,17 @@ def load(folder: Path) -> nn.Module:
             ),
             (USE_TORCH,),
         )
-    try:
-        model, _config = utils.load_model(
-            folder, lazy=True, model_config=read_config(folder), get_model_classes=_classes
-        )
-    except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
-        raise ModelError(
-            _("{source} can't be loaded with MLX").format(source=short_name(str(folder))),
-            _("mlx-lm says: {error}").format(error=error),
-            (USE_TORCH,),
-        ) from error
+    with refusals.explained(str(folder)):
+        try:
+            model, _config = utils.load_model(
+                folder, lazy=True, model_config=read_config(folder), get_model_classes=_classes
+            )
+        except UNFIT as error:
+            raise ModelError(
+                _("{source} can't be loaded with MLX").format(source=short_name(str(folder))),
+                _("mlx-lm says: {error}").format(error=refusals.in_short(error)),
+                (USE_TORCH,),
+            ) from error
     return exactly_scaled(model)
 
 

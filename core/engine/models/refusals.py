@@ -129,7 +129,7 @@ def explained(source: str, part: str = "model", *, builds: bool = False) -> Iter
 
 def not_loaded(source: str, error: BaseException, part: str = "model") -> ModelError:
     """Returns the error for what a library raised while it read the model or tokenizer at `source`."""
-    text, reason, name = str(error), _in_short(error), short_name(source)
+    text, reason, name = str(error), in_short(error), short_name(source)
     if "trust_remote_code" in text:
         return ModelError(
             _("{source} needs its own code to run").format(source=name),
@@ -164,7 +164,7 @@ def not_loaded(source: str, error: BaseException, part: str = "model") -> ModelE
     return NotFetched(title, detail, (sources.ANOTHER_MODEL,))
 
 
-def _in_short(error: BaseException) -> str:
+def in_short(error: BaseException) -> str:
     """Returns the first two lines of an error; with its type if that is a single word."""
     text = " ".join(line.strip() for line in str(error).strip().splitlines()[:2])
     return text if " " in text else f"{type(error).__name__} {text}".strip()
@@ -177,7 +177,7 @@ def _of_tokenizers(error: BaseException) -> bool:
 
 def _of_device(error: Exception) -> bool:
     """Returns whether a device or its libraries failed, not the files; torch has classes for few of these errors."""
-    pattern = r"\b(cuda|hip|mps|xpu|nccl|cu(dnn|blas)\w*|bitsandbytes)\b"
+    pattern = r"\b(cuda|hip|mps|xpu|nccl|cu(dnn|blas)\w*|bitsandbytes)\b|^\[metal"
     return isinstance(error, torch.AcceleratorError) or (
         isinstance(error, RuntimeError) and re.search(pattern, str(error), re.IGNORECASE) is not None
     )
@@ -202,7 +202,7 @@ def explain_encoding() -> None:
             raise ModelError(
                 _("The tokenizer of {source} fails on a text").format(source=short_name(source)),
                 _("tokenizer.json in {source}: {reason}. Copy it again, or choose another model.").format(
-                    source=source, reason=_in_short(error)
+                    source=source, reason=in_short(error)
                 ),
             ) from error
 

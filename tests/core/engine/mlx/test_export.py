@@ -236,6 +236,14 @@ def test_an_adapter_whose_base_mlx_lm_would_misread_is_refused(runs, tmp_path):
         exported(runs[Method.LORA], ExportKind.MLX_ADAPTER, tmp_path / "out")
 
 
+def test_an_adapter_of_another_base_is_refused(runs, tmp_path):
+    run = RunFolder(Path(shutil.copytree(runs[Method.LORA].path, tmp_path / "run")))
+    rename_base(run, save_tiny_talker(tmp_path / "base"))
+    with pytest.raises(ModelError, match="The adapter of run belongs to another model") as refused:
+        exported(run, ExportKind.MLX_ADAPTER, tmp_path / "out")
+    assert refused.value.fixes
+
+
 def test_an_architecture_that_mlx_lm_has_not_is_refused(runs, tmp_path):
     run = RunFolder(Path(shutil.copytree(runs[Method.FULL].path, tmp_path / "run")))
     config = json.loads((run.model / "config.json").read_text())

@@ -18,6 +18,7 @@ from core.engine.mlx import model as models
 from core.engine.mlx.build import folder_of
 from core.engine.mlx.names import as_published, is_undone, sanitized
 from tests.core.engine.mlx.test_train import KINDS, save
+from tests.core.engine.models.test_text import Change, config, cut, pickled
 from tests.fakes.hub import Repo, a_hub
 from tests.fakes.models import save_tiny_llama
 
@@ -70,6 +71,30 @@ def test_weights_that_only_mlx_lm_would_read_are_refused(beside, tmp_path):
     with pytest.raises(ModelError, match="can't be loaded with MLX") as refused:
         models.load(source)
     assert beside in refused.value.detail
+
+
+CANT, DOESNT_FIT = "The model in source can't be loaded", "source can't be loaded with MLX"
+
+
+@pytest.mark.parametrize(
+    ("change", "title"),
+    [
+        *((cut(kept), CANT) for kept in (0, 40, -100)),
+        (pickled("pytorch_model.bin"), "source has only pickled weights"),
+        (pickled("w.bin", index=True), "source is not a complete model"),
+        (config(hidden_size=64), DOESNT_FIT),
+        (config(num_hidden_layers=3), DOESNT_FIT),
+        (config(model_type="cohere", vocab_size=0), DOESNT_FIT),  # an AssertionError
+    ],
+)
+def test_weights_that_can_not_be_used_are_refused_with_a_remedy(change: Change, title, tmp_path):
+    source = KINDS["llama"](tmp_path / "source")
+    change(source)
+    with pytest.raises(ModelError) as refused:
+        models.load(folder_of(str(source)))
+    assert refused.value.title == title
+    assert "\n" not in refused.value.detail
+    assert refused.value.fixes
 
 
 def test_what_a_run_needs_of_the_hub_is_downloaded_once(tmp_path, monkeypatch):

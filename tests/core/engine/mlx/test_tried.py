@@ -1,5 +1,6 @@
 """A model that MLX trained answers with MLX as it did during training, before its first step and at last."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ pytest.importorskip("mlx.core")
 import mlx.core as mx
 
 from core.engine.mlx import generate
-from tests.core.engine.mlx.test_export import trained
+from tests.core.engine.mlx.test_export import rename_base, trained
+from tests.core.engine.models.test_text import cut
 
 
 def load(run: RunFolder, which: Which = Which.TRAINED, *, on_cpu: bool = False, **changes: Any) -> Any:
@@ -34,7 +36,7 @@ def load(run: RunFolder, which: Which = Which.TRAINED, *, on_cpu: bool = False, 
 
 def talk(folder: Path, method: Method, **more: Any) -> RunFolder:
     source = save_tiny_talker(folder / "talker", hidden_size=64)
-    asked = {"max_length": 96, "max_steps": 4, "eval_fraction": 0.2, "predictions": 2, "learning_rate": 3e-2}
+    asked = {"max_length": 96, "max_steps": 4, "eval_fraction": 0.2, "predictions": 1, "learning_rate": 3e-2}
     rows = write_json(folder / "rows.json", instructions(20))
     return trained(
         folder / "run",
@@ -144,6 +146,31 @@ def test_chance_follows_its_seed_and_a_stop_keeps_what_is_written(talker):
 def test_what_mlx_is_not_asked_for_is_computed_by_pytorch(run):
     assert load(run, on_cpu=True).device == "cpu"
     assert load(run, **{"device.backend": "torch"}).device == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("change", "title"),
+    [
+        (
+            lambda run, _base: cut(-100, "adapter_model.safetensors")(run.model),
+            "The model in run can't be loaded",
+        ),
+        (lambda _run, base: cut(40)(base), "The model in talker can't be loaded"),
+        (lambda _run, base: save_tiny_talker(base), "The adapter of run belongs to another model"),
+    ],
+)
+def test_weights_that_can_not_be_used_are_told_with_a_remedy(change, title, run, tmp_path):
+    copied, base = (
+        Path(shutil.copytree(one, tmp_path / one.name))
+        for one in (run.path, Path(run.options().model.source))
+    )
+    moved = RunFolder(copied)
+    rename_base(moved, base)
+    change(moved, base)
+    with pytest.raises(ModelError) as refused:
+        load(moved)
+    assert refused.value.title == title
+    assert refused.value.fixes
 
 
 def test_a_run_without_a_model_is_told(tmp_path, run):

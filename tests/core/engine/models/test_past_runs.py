@@ -15,11 +15,11 @@ from core.engine.memory.model_check import check_model
 from core.engine.models import past_runs
 from core.engine.models.past_runs import weights_in
 from core.options import RunOptions
-from core.options.choices import Method, Precision, Task
+from core.options.choices import Backend, Method, Precision, Task
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, OutputOptions, TrainingOptions
 from tests.fakes.models import edit_config, save_tiny_bert, save_tiny_llama, write_text
-from tests.fakes.training import TinyRun, model, reviews, train, write_reviews
+from tests.fakes.training import ENGINES, TinyRun, model, reviews, train, write_reviews
 
 TOKENS = torch.tensor([[3, 7, 11, 20, 42, 8]])
 
@@ -31,7 +31,15 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run_of(home: Path, name: str, source: Path | str, *, rate: float = 0.05, **options: Any) -> TinyRun:
+def run_of(
+    home: Path,
+    name: str,
+    source: Path | str,
+    *,
+    rate: float = 0.05,
+    backend: Backend = Backend.TORCH,
+    **options: Any,
+) -> TinyRun:
     """A run of one step that is called `name`; of running text unless a `task` and its `data` are given."""
     task = options.pop("task", Task.CAUSAL_LM)
     data = options.pop("data", None)
@@ -44,7 +52,7 @@ def run_of(home: Path, name: str, source: Path | str, *, rate: float = 0.05, **o
         data=data,
         training=TrainingOptions(max_steps=1, learning_rate=rate),
         output=OutputOptions(predictions=0, keep_checkpoints=0),
-        device=DeviceOptions(name="cpu", precision=Precision.FP32, threads=1),
+        device=DeviceOptions(name="cpu", precision=Precision.FP32, threads=1, backend=backend),
     )
     done.run.options_file.write_text(f'task = "{task}"\n')
     return done
@@ -104,16 +112,20 @@ def test_a_classifier_is_trained_on_with_its_labels(home):
     assert not (second.run.model / "base").exists(), "all of it was trained"
 
 
-def test_a_model_that_is_gone_ends_the_run_with_a_message(home):
+@pytest.mark.parametrize("backend", ENGINES)
+def test_a_model_that_is_gone_or_another_ends_the_run_with_a_remedy(home, backend):
     run_of(home, "first", save_tiny_llama(home / "llama"), method=Method.LORA)
     shutil.rmtree(home / "llama")
-    for name, source, words in (
-        ("second", "run:first", "is missing"),
-        ("third", "run:never", "no run called"),
-    ):
-        done = run_of(home, name, source)
-        assert done.status == 1
-        assert any(words in f"{message.title} {message.detail}" for message in done.messages.values())
+    gone = run_of(home, "second", "run:first", backend=backend)
+    never = run_of(home, "third", "run:never", backend=backend)
+    save_tiny_llama(home / "llama", hidden_size=32)
+    other = run_of(home, "fourth", "run:first", backend=backend)
+    for done, words in ((gone, "is missing"), (never, "no run called"), (other, "belongs to another model")):
+        message = done.messages["failed"]
+        assert (done.status, done.steps) == (1, [])
+        assert words in f"{message.title} {message.detail}"
+        assert message.fixes or done is never
+    assert str(home / "llama") in message.detail
 
 
 def test_an_adapter_without_its_matrices_is_named(tmp_path):
@@ -128,15 +140,6 @@ def test_an_adapter_without_its_matrices_is_named(tmp_path):
         with pytest.raises(ModelError, match="The model of sea is incomplete") as refused:
             refuse()
         assert "adapter_model.safetensors" in refused.value.detail
-
-
-def test_an_adapter_of_another_model_is_named(home):
-    run_of(home, "first", save_tiny_llama(home / "llama"), method=Method.LORA)
-    shutil.rmtree(home / "llama")
-    save_tiny_llama(home / "llama", hidden_size=32)
-    with pytest.raises(ModelError, match="The adapter of first belongs to another model") as refused:
-        weights_in("run:first")
-    assert str(home / "llama") in refused.value.detail
 
 
 def test_weights_of_mlx_are_not_merged_into(home):
