@@ -83,13 +83,16 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
     log = RunLog(reporter, resolved.options, FusedStep(None), sample_memory=memory.sample)
     with MemoryReports(memory, reporter) as memory_reports:
         with end_while_loading(run, requests):
+            only_if_it_fits = ONLY_IF_IT_FITS in os.environ
+            if only_if_it_fits:
+                refuse_too_large(foretell(resolved, None, run.forecast()))
             checkpoints.clean(run.checkpoints)
             loaded = load(resolved.options, reporter)
             forecast = foretell(resolved, loaded.prepared, run.forecast())
             if forecast is not None:
                 reporter.write(forecast)
             memory.limit(forecast.parts.total if forecast is not None else None)
-            if ONLY_IF_IT_FITS in os.environ:
+            if only_if_it_fits:
                 refuse_too_large(forecast)
             mx.eval(loaded.model.parameters())  # none was read before
             training = Training(run, resolved, log, requests, loaded, memory=memory)

@@ -22,7 +22,7 @@ from core.memory import estimate, history
 from core.memory.model import Basis, Forecast, Parts, Room
 from core.options import RunOptions
 from core.options.catalogue import with_changes
-from core.options.choices import Method, Padding, Precision, PreferenceLoss, Task
+from core.options.choices import Backend, Method, Padding, Precision, PreferenceLoss, Task
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
@@ -41,7 +41,7 @@ from tests.fakes.models import (
     write_json,
     write_text,
 )
-from tests.fakes.training import built, train, write_data, write_reviews
+from tests.fakes.training import ENGINES, built, train, write_data, write_reviews
 from tests.fakes.training import options as building_options
 from tests.performance.figures import apart
 from tests.performance.forecast import train_here
@@ -272,12 +272,16 @@ def test_out_of_memory_is_explained_with_the_forecast(tmp_path, made, monkeypatc
     assert history.read() == ()
 
 
-def test_an_unconfirmed_run_is_refused_if_it_doesn_t_fit(tmp_path, made, monkeypatch):
+@pytest.mark.parametrize("backend", ENGINES)
+def test_an_unconfirmed_run_is_refused_if_it_doesn_t_fit(tmp_path, made, monkeypatch, backend):
     """At once if one short row doesn't fit, else when its longest row is known."""
+    is_text = backend is Backend.MLX
     run = {
-        "model": ModelOptions(source=made["bert"]),
-        "data": DataOptions(train="synthetic:64x64"),
-        "memory": MemoryOptions(batch_size=64),
+        "task": Task.CAUSAL_LM if is_text else Task.TEXT_CLASSIFICATION,
+        "model": ModelOptions(source=made["writer" if is_text else "bert"]),
+        "backend": backend,
+        "data": DataOptions(train="synthetic:8x64"),
+        "memory": MemoryOptions(batch_size=8),
     }
     needed = forecast_event(train(tmp_path / "fits", **run)).parts.total
     monkeypatch.setattr("core.engine.memory.forecast.room_of", lambda *_, **__: Room(free=1, ceiling=1))
