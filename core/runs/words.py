@@ -117,7 +117,7 @@ def phase_text(phase: Phase, detail: str, examples: int) -> str:
 
 # --- Out of memory
 
-_TRIED = re.compile(r"tried to allocate\s+([\d.]+)\s*(bytes|[KMG]i?B)?", re.IGNORECASE)
+_TRIED = re.compile(r"(?:tried|attempting) to allocate\s+([\d.]+)\s*(bytes|[KMG]i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 

@@ -74,6 +74,11 @@ def test_out_of_memory_names_batch_forecast_room_largest_part_and_remedies():
         ),
         ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes.", "4.00 KB more"),
         ("DefaultCPUAllocator: not enough memory: you tried to allocate 2147483648 bytes.", "2.00 GB more"),
+        (
+            "[metal::malloc] Attempting to allocate 2147483648 bytes which is greater than the maximum allowed buffer "
+            "size of 1073741824 bytes.",
+            "2.00 GB more",
+        ),
     ],
 )
 def test_the_size_that_failed(report, text):

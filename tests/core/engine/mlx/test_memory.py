@@ -2,6 +2,10 @@
 
 import pytest
 
+from core.base.errors import OutOfMemory
+from core.options import RunOptions
+from core.options.choices import Task
+
 pytest.importorskip("mlx.core")
 
 from core.engine.mlx import memory
@@ -79,3 +83,22 @@ def test_cached_buffers_are_no_need():
     assert sample.reserved == sample.bytes + sample.cached
     assert held.peak() >= sample.bytes
     assert MlxMemory("cpu").peak() is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "[metal::malloc] Attempting to allocate 48736917632 bytes which is greater than the maximum allowed buffer "
+        "size of 30150672384 bytes.",
+        "[malloc] Unable to allocate 48736917632 bytes.",
+        "[METAL] Command buffer execution failed: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackError"
+        "OutOfMemory)",
+    ],
+)
+def test_what_mlx_raises_where_memory_ends_is_told_with_remedies(error):
+    found = memory.explain(RuntimeError(error), RunOptions(task=Task.CHAT), None)
+    assert isinstance(found, OutOfMemory)
+    assert found.fixes
+    assert (
+        memory.explain(RuntimeError("[matmul] Last dimension of a"), RunOptions(task=Task.CHAT), None) is None
+    )
