@@ -78,6 +78,9 @@ CHATML = """\
 """
 """ChatML with marked answers; the model's own end of text follows the last one (docs/decisions/data.md)."""
 
+WITH_TEMPLATE = _("If it was trained to chat, choose a copy of it that has its template.")
+"""What to do about a model without a chat template of its own, for which ChatML isn't good enough."""
+
 _GENERATION = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 
 REFUSALS = (

@@ -7,9 +7,16 @@ from typing import Any
 import msgspec
 
 from core.base.errors import DataError
+from core.base.formats import paragraph
 from core.base.language import _
 from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, TokenizedTable, tokenize_table
-from core.engine.data.chat_tokens import Renderer, TemplateRefused, preview_row, set_template
+from core.engine.data.chat_tokens import (
+    WITH_TEMPLATE,
+    Renderer,
+    TemplateRefused,
+    preview_row,
+    set_template,
+)
 from core.engine.data.checks import few_rows, longer, offered
 from core.engine.data.conversations import ChatRow, Message, ShapeKind
 from core.engine.data.findings import FindingKind
@@ -110,9 +117,8 @@ def _model(options: RunOptions, draft: shared.Draft) -> shared.ModelTokenizer | 
         return None
     draft.add_model(model)
     if set_template(model.tokenizer, chosen) is ChatTemplate.CHATML and chosen is ChatTemplate.AUTO:
-        draft.notes.append(
-            _("The model has no chat template of its own: conversations are written in ChatML.")
-        )
+        note = _("The model has no chat template of its own: conversations are written in ChatML.")
+        draft.notes.append(paragraph(note, WITH_TEMPLATE))
     return model
 
 

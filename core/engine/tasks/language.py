@@ -22,7 +22,7 @@ from core.engine.data.chat_samples import (
     kto_weights,
     load_conversations,
 )
-from core.engine.data.chat_tokens import Renderer, chatml_end, set_template
+from core.engine.data.chat_tokens import WITH_TEMPLATE, Renderer, chatml_end, set_template
 from core.engine.data.checks import longer
 from core.engine.data.labelled_texts import length_limit, row_padding
 from core.engine.data.running_text import (
@@ -291,8 +291,8 @@ def _read_conversations(options: RunOptions, config: Any, reporter: Reporter) ->
     template = set_template(tokenizer, options.data.chat_template)
     if template is ChatTemplate.CHATML:
         was_chosen = options.data.chat_template is ChatTemplate.CHATML
-        detail = "" if was_chosen else _("The model has no chat template of its own.")
-        reporter.note("chat-template", _("Conversations are formatted as ChatML"), detail)
+        detail = () if was_chosen else (_("The model has no chat template of its own."), WITH_TEMPLATE)
+        reporter.note("chat-template", _("Conversations are formatted as ChatML"), paragraph(*detail))
     longest = text_models.longest_text(config, tokenizer)
     length = length_limit(options, longest)
     random = random_samples(options, config.get_text_config().vocab_size, longest)
