@@ -35,8 +35,9 @@ def measure(arguments: argparse.Namespace) -> list[Figure]:
     cases = []
     with own_home() as folder, guarded(folder), guarded(folder / "runs"):
         count = arguments.count or usual
-        every = {"every": arguments.every} if campaign is mutations else {}
-        for case in campaign.campaign(folder, count, arguments.seed, **every):
+        more = {"every": arguments.every} if campaign is mutations else {}
+        more |= {"with_mlx": arguments.with_mlx} if campaign is kills else {}
+        for case in campaign.campaign(folder, count, arguments.seed, **more):
             cases.append(case)
             if case.wrong or campaign is not mutations:
                 progress(case)
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("campaign", choices=CAMPAIGNS)
     parser.add_argument("--count", type=int, help="how many faults; default: as above")
     parser.add_argument("--every", type=int, default=1, help="the window reads one in so many mutations")
+    parser.add_argument("--with-mlx", action="store_true", help="kills of a run on MLX; here, on its CPU")
 
 
 if __name__ == "__main__":

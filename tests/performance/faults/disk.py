@@ -44,8 +44,8 @@ REASONS = ("disk", "room", "written", "write")
 def campaign(folder: Path, count: int, seed: int) -> Iterator[Case]:
     """Let writing fail `count` times, each time in a run of its own."""
     data = write_texts(folder / "texts.csv", ROWS)
-    reference = train_alone(folder / "alone", data, EPOCHS)
     options, kinds = small_options(data, EPOCHS), KINDS if can_mount(folder) else (LIMIT,)
+    reference = train_alone(folder / "alone", options)
     sizes = sizes_of(folder / "alone")
     for number in range(count):
         chance, kind = Random(f"{seed}:{number}"), kinds[number % len(kinds)]

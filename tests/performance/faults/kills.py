@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+from core.options import RunOptions
+from core.options.backend_rules import MLX_ON_CPU
 from core.runs.events import Phase
 from core.runs.models import newest
 from core.runs.status import State
@@ -19,6 +21,7 @@ from tests.performance.faults.training import (
     Reference,
     differences,
     lost_lines,
+    mlx_options,
     new_run,
     small_options,
     train_alone,
@@ -33,25 +36,29 @@ EPOCHS = 6.0
 KILLS_A_RUN = 5
 
 
-def campaign(folder: Path, count: int, seed: int) -> Iterator[Case]:
+def campaign(folder: Path, count: int, seed: int, *, with_mlx: bool = False) -> Iterator[Case]:
     """Kill `count` times, in as many runs as that takes."""
-    data = write_texts(folder / "texts.csv", ROWS)
-    reference = train_alone(folder / "alone", data, EPOCHS)
+    if with_mlx:
+        os.environ[MLX_ON_CPU] = "1"
+        options = mlx_options(folder, EPOCHS)
+    else:
+        options = small_options(write_texts(folder / "texts.csv", ROWS), EPOCHS)
+    reference = train_alone(folder / "alone", options)
     waiting, runs = [KINDS[number % len(KINDS)] for number in range(count)], 0
     while waiting:
         chance, moments = Random(f"{seed}:{runs}"), waiting[:KILLS_A_RUN]
         chance.shuffle(moments)
-        for case in kill_and_resume(folder / f"killed-{runs}", data, reference, moments, chance):
+        for case in kill_and_resume(folder / f"killed-{runs}", options, reference, moments, chance):
             waiting.remove(case.kind)
             yield case
         runs += 1
 
 
 def kill_and_resume(
-    path: Path, data: Path, reference: Reference, moments: list[str], chance: Random
+    path: Path, options: RunOptions, reference: Reference, moments: list[str], chance: Random
 ) -> list[Case]:
     """Kill a run at these moments one after the other and resume it each time; the last case has its differences."""
-    run = new_run(small_options(data, EPOCHS), path)
+    run = new_run(options, path)
     attended = Attended(run)
     cases, lines = [], []
     try:

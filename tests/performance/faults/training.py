@@ -13,7 +13,8 @@ import msgspec
 import psutil
 
 from core.options import RunOptions
-from core.options.choices import Precision, Task
+from core.options.catalogue import with_changes
+from core.options.choices import Backend, Method, Precision, Task
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
 from core.runs import start as runs_start
@@ -22,6 +23,7 @@ from core.runs.events import RunStarted, StepFinished
 from core.runs.folder import RunFolder
 from core.runs.library import create
 from core.runs.status import State
+from tests.fakes.models import instructions, save_tiny_talker, write_json
 
 WORDS = "a the film story play very not good bad fine poor long short dull bright and but or"
 PATIENCE_SECONDS = 300.0
@@ -53,6 +55,20 @@ def small_options(data: Path, epochs: float, *, seed: int = 7) -> RunOptions:
         training=TrainingOptions(epochs=epochs, learning_rate=1e-3, seed=seed),
         output=OutputOptions(save_steps=25, keep_checkpoints=2, predictions=2),
     )
+
+
+def mlx_options(folder: Path, epochs: float) -> RunOptions:
+    """An adapter with dropout for a small Llama, trained with MLX on conversations; the rest as above."""
+    rows = write_json(folder / "rows.json", instructions(200))
+    changes = {
+        "device.backend": Backend.MLX,
+        "model.source": str(save_tiny_talker(folder / "talker")),
+        "model.method": Method.LORA,
+        "model.lora_dropout": 0.2,
+        "data.max_length": 96,
+    }
+    options = msgspec.structs.replace(small_options(rows, epochs), task=Task.CHAT)
+    return with_changes(options, changes)
 
 
 def new_run(options: RunOptions, path: Path) -> RunFolder:
@@ -122,7 +138,7 @@ class Reference:
     """The losses, the hash of the weights and the final metrics of a run that is over."""
 
     def __init__(self, run: RunFolder) -> None:
-        weights = run.model / "model.safetensors"
+        weights = next(run.model.glob("*.safetensors"), run.model)
         self.losses = losses(run)
         self.weights = hashlib.sha256(weights.read_bytes()).hexdigest() if weights.is_file() else "none"
         follower = RunFollower(run)
@@ -143,9 +159,9 @@ def losses(run: RunFolder) -> dict[int, float | None]:
     return found
 
 
-def train_alone(path: Path, data: Path, epochs: float) -> Reference:
+def train_alone(path: Path, options: RunOptions) -> Reference:
     """Train without any fault."""
-    run = new_run(small_options(data, epochs), path)
+    run = new_run(options, path)
     attended = Attended(run)
     try:
         attended.until_over()
