@@ -2,7 +2,7 @@
 
 import pytest
 
-TRAINING = ("export", "generate", "models", "tasks", "training")
+TRAINING = ("export", "generate", "mlx", "models", "tasks", "training")
 
 
 @pytest.fixture(scope="module", autouse=True)

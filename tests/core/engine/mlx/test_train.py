@@ -3,7 +3,9 @@
 import gc
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -150,7 +152,7 @@ WRITES = {
     "gradient_accumulation_steps": 2,
     "eval_fraction": 0.2,
     "eval_steps": 6.0,
-    "predictions": 2,
+    "predictions": 0,
     "weight_decay": 0.01,
     "warmup": 3.0,
     "schedule": Schedule.COSINE,
@@ -174,10 +176,27 @@ def same(found: Story, expected: Story, tolerance: float = 1e-4) -> None:
 
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_step_has_the_loss_that_it_has_with_torch(kind, method, tmp_path):
+def test_each_step_has_the_loss_that_it_has_with_torch_and_transformers_and_peft_load_the_model(
+    kind, method, tmp_path, monkeypatch
+):
+    import mlx.core as mx
+    import numpy as np
+    from peft import AutoPeftModelForCausalLM
+
     source, text = KINDS[kind](tmp_path / "model"), write_text(tmp_path / "text.txt")
     options = run_options(Task.CAUSAL_LM, source=source, method=method, train=text, **WRITES)
+    kept: list[Any] = []
+    load = engine.load
+    monkeypatch.setattr(engine, "load", lambda *args: kept.append(load(*args)) or kept[-1])
     same(on_mlx(tmp_path / "mlx", options), on_torch(tmp_path / "torch", options))
+    folder = tmp_path / "mlx" / "model"
+    reader = AutoPeftModelForCausalLM if method is Method.LORA else AutoModelForCausalLM
+    ids = torch.tensor([[3, 4, 5, 6, 7, 8]])
+    with torch.no_grad():
+        expected = reader.from_pretrained(folder).eval()(input_ids=ids).logits.numpy()
+    kept[0].model.eval()
+    assert np.abs(np.array(kept[0].model(mx.array(ids.numpy()))) - expected).max() < 1e-4
+    assert AutoTokenizer.from_pretrained(folder).eos_token == AutoTokenizer.from_pretrained(source).eos_token
 
 
 def test_a_model_from_scratch_begins_with_the_weights_that_it_has_with_torch(tmp_path):
@@ -211,7 +230,9 @@ def test_conversations_and_preferences_are_learned_as_with_torch(task, method, m
     source, file = save_tiny_talker(tmp_path / "talker"), write_json(tmp_path / "rows.json", rows)
     asked = {**WRITES, "max_length": 96, "max_steps": 8, "eval_steps": 4.0, **more}
     options = run_options(task, source=source, method=method, train=file, **asked)
-    same(on_mlx(tmp_path / "mlx", options), on_torch(tmp_path / "torch", options))
+    found = on_mlx(tmp_path / "mlx", options)
+    same(found, on_torch(tmp_path / "torch", options))
+    assert "no chat template of its own. If it was" in found.messages["chat-template"].detail
 
 
 @pytest.mark.parametrize("kind", ["untied", "gemma3", "gpt2"])
@@ -259,7 +280,7 @@ def test_the_forecast_comes_to_what_mlx_counts(changes, tmp_path):
     """Within a third: models this small are hardly worth a formula."""
     source = save("Llama", tmp_path / "model", hidden_size=128, intermediate_size=512, vocab_size=2000)
     text = write_text(tmp_path / "text.txt")
-    asked = {**WRITES, "max_length": 64, "batch_size": 8, "gradient_accumulation_steps": 1, "max_steps": 3}
+    asked = {**WRITES, "max_length": 64, "batch_size": 8, "gradient_accumulation_steps": 1, "max_steps": 2}
     options = run_options(Task.CAUSAL_LM, source=source, method=Method.FULL, train=text, **asked)
     story, peak = measured(tmp_path / "run", with_changes(options, changes))
     [forecast] = story.of(MemoryForecast)
@@ -334,16 +355,17 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def test_a_paused_run_comes_out_as_one_that_never_stopped(tmp_path):
-    options = chats(tmp_path)
-    whole = on_mlx(tmp_path / "whole", options)
-    run = on_mlx(tmp_path / "run", options, 1, 4, 7)
-    assert [event.from_step for event in run.of(RunStarted)] == [0, 1, 4, 7]
+    options = chats(tmp_path, predictions=1)
+    whole, pauses = on_mlx(tmp_path / "whole", options), sorted(Random(3).sample(range(1, 10), 5))
+    run = on_mlx(tmp_path / "run", options, *pauses)
+    assert [event.from_step for event in run.of(RunStarted)] == [0, *pauses]
     assert run.steps == whole.steps
     assert run.evaluations == whole.evaluations
     found, expected = weights(tmp_path / "run"), weights(tmp_path / "whole")
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in found)
-    still = on_mlx(tmp_path / "still", with_changes(options, {"model.lora_dropout": 0.0}))
+    changes = {"model.lora_dropout": 0.0, "training.max_steps": 1}
+    still = on_mlx(tmp_path / "still", with_changes(options, changes))
     assert still.steps[1] != whole.steps[1]
 
 
@@ -363,7 +385,7 @@ WIDE = {"wide": lambda folder: save_tiny_llama(folder, hidden_size=64, intermedi
 )
 def test_a_checkpoint_is_the_model_and_training_goes_on_from_it_bit_for_bit(kind, more, tmp_path):
     source, text = (KINDS | WIDE)[kind](tmp_path / "source"), write_text(tmp_path / "text.txt")
-    asked = {**WRITES, "max_steps": 4, "eval_fraction": 0.0, "predictions": 0, "lora_dropout": 0.1}
+    asked = {**WRITES, "max_steps": 4, "eval_fraction": 0.0, "lora_dropout": 0.1}
     options = run_options(Task.CAUSAL_LM, source=source, train=text, **asked, **more)
     whole, run = on_mlx(tmp_path / "whole", options), on_mlx(tmp_path / "run", options, 2)
     assert [event.from_step for event in run.of(RunStarted)] == [0, 2]
@@ -384,7 +406,7 @@ def test_a_checkpoint_is_the_model_and_training_goes_on_from_it_bit_for_bit(kind
     "changes", [{"model.lora_rank": 2}, {"model.lora_targets": ("q_proj",)}, {"model.method": "full"}]
 )
 def test_a_checkpoint_of_other_weights_is_refused(changes, tmp_path):
-    options = chats(tmp_path)
+    options = chats(tmp_path, max_steps=3)
     assert attempt(tmp_path / "run", options, {2: Action.PAUSE}) == 0
     assert attempt(tmp_path / "run", with_changes(options, changes)) == 1
     message = story_of(RunFolder(tmp_path / "run")).messages["failed"]
@@ -422,7 +444,7 @@ def test_a_run_without_training_measures_as_torch_does(tmp_path):
 
 
 def test_without_validation_data_samples_are_written_after_each_epoch(tmp_path):
-    options = chats(tmp_path, eval_fraction=0.0, max_steps=8, prompts=("Count to 2, please.",))
+    options = chats(tmp_path, eval_fraction=0.0, max_steps=8, predictions=2, prompts=("Count to 2, please.",))
     story = on_mlx(tmp_path / "run", options)
     assert [event.step for event in story.of(Predicted)] == [0, 4, 8]
     assert not story.evaluations
@@ -430,21 +452,21 @@ def test_without_validation_data_samples_are_written_after_each_epoch(tmp_path):
 
 def test_a_finished_run_can_be_made_longer(tmp_path):
     constant = {"schedule": Schedule.CONSTANT, "warmup": 0.0}
-    longer = chats(tmp_path, max_steps=14, **constant)
+    longer = chats(tmp_path, max_steps=6, **constant)
     whole = on_mlx(tmp_path / "whole", longer)
-    on_mlx(tmp_path / "run", chats(tmp_path, max_steps=10, **constant))
+    on_mlx(tmp_path / "run", chats(tmp_path, max_steps=4, **constant))
     run = on_mlx(tmp_path / "run", longer)
     assert run.steps == whole.steps
 
 
 def test_samples_are_written_while_it_trains_and_what_ran_is_told(tmp_path):
-    story = on_mlx(tmp_path / "run", chats(tmp_path))
+    story = on_mlx(tmp_path / "run", chats(tmp_path, predictions=2))
     assert [event.step for event in story.of(Predicted)] == [0, 4, 8, 10]
     assert all(said.text is not None for event in story.of(Predicted) for said in event.said)
     (ran,) = story.of(WhatRan)
     assert ran.engine.startswith("MLX 0.")
     assert ran.adapter == "LoRA, rank 16 on 14 layers"
-    last = on_mlx(tmp_path / "last", chats(tmp_path, lora_layers=1, optimizer=Optimizer.MUON))
+    last = on_mlx(tmp_path / "last", chats(tmp_path, max_steps=1, lora_layers=1, optimizer=Optimizer.MUON))
     assert [last.of(WhatRan)[0].adapter, last.of(WhatRan)[0].optimizer] == [
         "LoRA, rank 16 on 7 layers",
         "Muon (mlx)",
@@ -510,7 +532,8 @@ def test_weights_that_mlx_lm_changes_take_an_adapter_only(tmp_path):
 
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
 def test_bf16_comes_out_near_fp32_and_near_bf16_with_torch(method, tmp_path):
-    options = with_changes(chats(tmp_path, lora_dropout=0.0, learning_rate=1e-2), {"model.method": method})
+    asked = {"lora_dropout": 0.0, "learning_rate": 1e-2, "eval_fraction": 0.0}
+    options = with_changes(chats(tmp_path, **asked), {"model.method": method})
     exact = on_mlx(tmp_path / "exact", options)
     half = on_mlx(tmp_path / "half", with_changes(options, {"device.precision": "bf16"}))
     other = on_torch(tmp_path / "torch", with_changes(options, {"device.precision": "bf16"}))
@@ -521,6 +544,21 @@ def test_bf16_comes_out_near_fp32_and_near_bf16_with_torch(method, tmp_path):
     assert (ran.parameter_dtype, ran.frozen_dtype) == ("float32", "" if method is Method.FULL else "bfloat16")
     assert ran.autocast_dtype == "bfloat16"
     assert exact.of(WhatRan)[0].autocast_dtype is None
+
+
+@pytest.mark.parametrize(("every", "count"), [(0, 0), (2, 2)])
+def test_the_cache_is_emptied_every_so_many_steps(every, count, tmp_path, monkeypatch):
+    resolve, cleared = engine.resolve, []
+    asked = {"memory.empty_cache_steps": every}  # refused on a CPU
+
+    def resolved(*args: Any) -> Any:
+        found = resolve(*args)
+        return replace(found, options=with_changes(found.options, asked))
+
+    monkeypatch.setattr(engine, "resolve", resolved)
+    monkeypatch.setattr(engine.mx, "clear_cache", lambda: cleared.append(None))
+    on_mlx(tmp_path / "run", chats(tmp_path, max_steps=5, eval_fraction=0.0))
+    assert len(cleared) == count
 
 
 def test_what_is_said_to_compute_is_what_computes(tmp_path, monkeypatch):
@@ -544,36 +582,6 @@ def test_recomputed_activations_change_no_loss(tmp_path):
 
 
 # --- What is left behind
-
-
-@pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma3", "phi3", "mixtral"])
-@pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
-def test_transformers_and_peft_load_what_was_trained(kind, method, tmp_path):
-    import mlx.core as mx
-    import numpy as np
-
-    source, text = KINDS[kind](tmp_path / "model"), write_text(tmp_path / "text.txt")
-    options = run_options(Task.CAUSAL_LM, source=source, method=method, train=text, **WRITES)
-    kept: list[Any] = []
-    load = engine.load
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "load", lambda *args: kept.append(load(*args)) or kept[-1])
-        on_mlx(tmp_path / "run", options)
-    folder = tmp_path / "run" / "model"
-    if method is Method.LORA:
-        from peft import AutoPeftModelForCausalLM
-
-        loaded = AutoPeftModelForCausalLM.from_pretrained(folder)
-    else:
-        loaded = AutoModelForCausalLM.from_pretrained(folder)
-    ids = torch.tensor([[3, 4, 5, 6, 7, 8]])
-    with torch.no_grad():
-        expected = loaded.eval()(input_ids=ids).logits.numpy()
-    kept[0].model.eval()
-    found = np.array(kept[0].model(mx.array(ids.numpy())))
-    assert np.abs(found - expected).max() < 1e-4
-    assert AutoTokenizer.from_pretrained(folder).eos_token == AutoTokenizer.from_pretrained(source).eos_token
 
 
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA])

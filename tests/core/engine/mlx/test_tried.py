@@ -59,7 +59,8 @@ def said_to(*texts: str) -> Chat:
     return Chat(turns=tuple(map(ChatTurn, speakers, texts)))
 
 
-def answers_as_in_training(run: RunFolder) -> None:
+def answers_as_in_training(run: RunFolder) -> dict[Which, Any]:
+    """Asks the model of each kind; returns them."""
     before, last = first_and_last(run)
     assert [said.text for said in before] != [said.text for said in last]
     models, names = {which: load(run, which) for which in Which}, {}
@@ -74,6 +75,7 @@ def answers_as_in_training(run: RunFolder) -> None:
             assert answered.text == said.text
             assert answered.name == names.setdefault(expected is last, answered.name)
             assert (answered.ended_by is EndedBy.LENGTH) == said.is_cut
+    return models
 
 
 @pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16])
@@ -87,10 +89,10 @@ def test_greedy_answers_are_those_of_the_run(method, precision, tmp_path, monkey
         return step(prompt, model, **more)
 
     monkeypatch.setattr(generate, "generate_step", seen)
-    answers_as_in_training(run)
+    models = answers_as_in_training(run)
     assert {*computed_in} == {mx.bfloat16 if precision is Precision.BF16 else mx.float32}
-    assert (load(run).before is None) == (method is Method.FULL)
-    assert load(run, Which.BEFORE).before is None
+    assert (models[Which.TRAINED].before is None) == (method is Method.FULL)
+    assert models[Which.BEFORE].before is None
 
 
 def test_greedy_answers_with_dora_are_those_of_the_run(run):

@@ -13,9 +13,9 @@ from core.engine.memory.model_check import check_model
 from core.engine.reporter import Reporter
 from core.engine.training.build import prepare
 from core.options.choices import Method, Optimizer, Quantization, Task
-from core.runs.events import Evaluated
+from core.runs.events import Evaluated, RunPlanned
 from tests.fakes.models import save_tiny_bert, save_tiny_gpt2, save_tiny_llama, tiny_tokenizer, write_text
-from tests.fakes.training import TinyRun, options_of, train
+from tests.fakes.training import ENGINES, TinyRun, options_of, train
 
 
 @pytest.fixture(scope="module")
@@ -146,12 +146,14 @@ def test_random_tokens_are_trained_on_for_timing(llama, tmp_path):
     assert not any(isinstance(event, Evaluated) for event in run.events)
 
 
-@pytest.mark.parametrize(("length", "tokens"), [(8, 8), (1000, 64)])
-def test_rows_are_as_long_as_chosen_and_as_the_model_sees(llama, text, tmp_path, length, tokens):
+@pytest.mark.parametrize("backend", ENGINES)
+@pytest.mark.parametrize("length", [8, 1000])
+def test_rows_are_as_long_as_chosen_and_as_the_model_sees(llama, text, tmp_path, length, backend):
     rows = {"max_train_samples": 3, "max_eval_samples": 2, "eval_fraction": 0.4}
-    run = write(tmp_path / "run", llama, text, max_length=length, max_steps=1, **rows)
-    assert (len(run.trainer.train_dataset), len(run.trainer.eval_dataset)) == (3, 2)
-    assert len(run.trainer.train_dataset[0]["input_ids"]) == tokens
+    run = write(tmp_path / "run", llama, text, max_length=length, max_steps=1, backend=backend, **rows)
+    plan = next(event for event in run.events if isinstance(event, RunPlanned))
+    assert (plan.train_samples, plan.eval_samples) == (3, 2)
+    assert run.steps[0].tokens == 3 * min(length, 64)
     assert "length-limit" not in run.messages, "nothing is lost: what doesn't fit a row begins the next"
     assert ("maximum length" in run.messages["blocks"].detail) is (length > 64)
     assert run.what_ran.padded_to == ""
