@@ -24,7 +24,7 @@ from core.options.choices import Method, Optimizer, Padding, Precision, Preferen
 from core.runs.events import Evaluated, Event, MessageRaised
 from tests.fakes.models import instructions, pairs, rated, save_tiny_talker, write_json
 from tests.fakes.runs import make_folder
-from tests.fakes.training import TinyRun, built, inputs_of, run_options, train
+from tests.fakes.training import ENGINES, TinyRun, built, inputs_of, run_options, train
 
 ROWS = 24
 KTO, ORPO = PreferenceLoss.KTO, PreferenceLoss.ORPO
@@ -77,6 +77,25 @@ def learned(folder, tmp_path, monkeypatch):
         return found
 
     return run
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+@pytest.mark.parametrize(
+    ("rows", "title"),
+    [
+        (None, "chat.json has no examples to train on"),
+        ("synthetic:10x65", "Random texts of 65 tokens are too"),
+    ],
+)
+def test_rows_beyond_the_models_positions_end_a_run_with_a_remedy(folder, tmp_path, rows, title, backend):
+    source = save_tiny_talker(tmp_path / "short", max_position_embeddings=24)
+    data = {"source": source, "train": rows or folder / "chat.json", "backend": backend}
+    run = train(tmp_path / "run", **{**usual(folder, Task.CHAT), **data})
+    message = run.messages["failed"]
+    assert (run.status, run.steps) == (1, [])
+    assert message.title.startswith(title)
+    assert "24" in message.detail
+    assert message.fixes
 
 
 def metrics_of(run: TinyRun) -> dict[str, float | None]:
