@@ -411,7 +411,9 @@ def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any])
     if method is not Method.FULL:
         own += [parts.head_names]
         own += (
-            [parts.adaptable_layers, parts._takes_lora, parts._is_linear] if method is not Method.HEAD else []
+            [parts.adaptable_layers, parts.part_for_texts, parts._takes_lora, parts._is_linear]
+            if method is not Method.HEAD
+            else []
         )
         own += [parts.freeze_batch_norms] if task.reads_images else []
         if lacks:

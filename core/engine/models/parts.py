@@ -83,8 +83,9 @@ def fully_trained(model: Any) -> tuple[str, ...]:
 
 
 def part_for_texts(model: Any) -> Any:
-    """Returns a model without its head, and without what one that writes texts has for images and sounds."""
-    return model.get_decoder() if predicts_tokens(model) else getattr(model, "base_model", model)
+    """Returns the body of a model, and of one that writes texts without what it has for images and sounds."""
+    writes = getattr(model, "can_generate", bool)()
+    return model.get_decoder() if writes else getattr(model, "base_model", model)
 
 
 def adaptable_layers(model: Any, without: Iterable[str]) -> list[str]:
@@ -94,7 +95,7 @@ def adaptable_layers(model: Any, without: Iterable[str]) -> list[str]:
     and so is what a model that writes texts has for images and sounds.
     """
     excluded = tuple(without)
-    used = {*part_for_texts(model).modules()} if predicts_tokens(model) else {*model.modules()}
+    used = {*part_for_texts(model).modules()}
     return [
         name
         for name, layer in model.named_modules()
