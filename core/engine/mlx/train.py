@@ -20,7 +20,6 @@ from mlx_lm.tuner.trainer import TrainingArgs, evaluate
 from mlx_lm.tuner.trainer import train as train_mlx
 from typing_extensions import override
 
-from core.base.errors import ModelError
 from core.base.language import _
 from core.engine.devices.check import warn_of_wrong_numbers
 from core.engine.devices.choose import ResolvedRun
@@ -47,6 +46,7 @@ from core.engine.run.predictions import Predictions, ShouldStop
 from core.engine.run.requests import EndRequested, RequestBox, end_while_loading, on_signals
 from core.engine.run.steps import StepOnDevice, StepPart, StepParts
 from core.engine.training.differences import differences
+from core.engine.training.failures import reading
 from core.options import RunOptions
 from core.options.choices import Backend, Method, Precision
 from core.runs.events import Outcome, Phase, RunPlanned, Said, StepFinished
@@ -457,17 +457,12 @@ class Training(TrainingCallback):
         Raises:
             ModelError: The checkpoint isn't a state of this run.
         """
-        try:
+        with reading(str(folder)):
             self._loaded.take(folder)
             load_state(self._optimizer, read(folder / checkpoints.MLX_OPTIMIZER))
             about = json.loads((folder / STATE).read_text(encoding="utf-8"))
             self.step, self.history = about["global_step"], about["log_history"]
             mx.random.seed(about["random"])
-        except (RuntimeError, ValueError, KeyError, FileNotFoundError) as error:
-            raise ModelError(
-                _("{name} can't be resumed from").format(name=folder.name),
-                _("It is not a checkpoint of this run: {reason}.").format(reason=error),
-            ) from error
         if self._batches.total > about["max_steps"]:
             self.history.append({"step": self.step, EXTENDED_TO: self._batches.total})
 

@@ -18,6 +18,7 @@ from core.base.language import _
 from core.base.processes import DISPLAY_CAME_FIRST, GPU_HELD_UP
 from core.engine.devices.computing import is_out_of_memory
 from core.engine.devices.memory import memory_limit
+from core.engine.models.refusals import in_short
 from core.engine.run import failures
 from core.engine.run.failures import RESUME, Diverged, says
 from core.options import RunOptions
@@ -197,8 +198,9 @@ UNREADABLE = (
     LookupError,
     AttributeError,
     EOFError,
+    FileNotFoundError,
 )
-"""What torch, safetensors and transformers raise for a file that is no state of this run."""
+"""What torch, MLX, safetensors and transformers raise for a file that is no state of this run."""
 
 
 @contextlib.contextmanager
@@ -215,7 +217,7 @@ def reading(checkpoint: str | None) -> Iterator[None]:
             raise
         traceback.print_exc(file=sys.stderr)
         name = Path(checkpoint).name
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = in_short(error).rstrip(".,?")
         if says(error, ("weights only load failed",)) or isinstance(error, pickle.UnpicklingError):
             reason = _("it contains objects that only running code could restore, and none was run")
         raise ModelError(

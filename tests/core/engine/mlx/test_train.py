@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from core.engine.memory.forecast import forecast as forecast_before
 from core.engine.reporter import Reporter
+from core.engine.run import checkpoints
 from core.engine.run.checkpoints import find_checkpoint
 from core.engine.run.log import RunLog
 from core.options import RunOptions, run_file
@@ -22,6 +23,7 @@ from core.options.catalogue import with_changes
 from core.options.choices import Method, Optimizer, Precision, PreferenceLoss, Quantization, Schedule, Task
 from core.runs.events import Action, CheckpointSaved, MemoryForecast, Outcome, Predicted, RunStarted, WhatRan
 from core.runs.folder import RunFolder
+from tests.core.engine.models.test_text import cut
 from tests.fakes.models import (
     instructions,
     pairs,
@@ -412,7 +414,18 @@ def test_a_checkpoint_of_other_weights_is_refused(changes, tmp_path):
     assert attempt(tmp_path / "run", with_changes(options, changes)) == 1
     message = story_of(RunFolder(tmp_path / "run")).messages["failed"]
     assert message.title == "checkpoint-2 can't be resumed from"
+    assert message.fixes
     assert attempt(tmp_path / "run", options) == 0
+
+
+def test_a_damaged_adapter_in_a_sealed_checkpoint_is_refused(tmp_path):
+    options, folder = chats(tmp_path, max_steps=2), tmp_path / "run" / "checkpoints" / "checkpoint-1"
+    assert attempt(tmp_path / "run", options, {1: Action.PAUSE}) == 0
+    cut(-100, "adapter_model.safetensors")(folder)
+    checkpoints.seal(folder)  # else it is set aside
+    assert attempt(tmp_path / "run", options) == 1
+    message = story_of(RunFolder(tmp_path / "run")).messages["failed"]
+    assert message.title == "checkpoint-1 can't be resumed from"
 
 
 def test_a_stop_evaluates_and_saves_the_model_and_a_request_saves_a_checkpoint(tmp_path):
