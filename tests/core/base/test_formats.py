@@ -113,5 +113,8 @@ def test_facts_stand_beside_each_other():
 
 
 def test_a_sentence_begins_with_a_capital_but_a_name_stays():
-    assert formats.capitalized("the architecture opt is not in mlx-lm") == "The architecture opt is not in mlx-lm"
+    assert (
+        formats.capitalized("the architecture opt is not in mlx-lm")
+        == "The architecture opt is not in mlx-lm"
+    )
     assert formats.capitalized("mlx-lm expects other weights") == "mlx-lm expects other weights"
